@@ -1,0 +1,168 @@
+"""The experiment config: everything that decides a run, as frozen typed dataclasses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from aeg.config.ranges import Checked, param
+from aeg.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class ChunkConfig(Checked):
+    """How documents are cut into passages, in tokens of the encoder's tokenizer."""
+
+    max_tokens: int = param(256, ge=8)
+    overlap: int = param(32, ge=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.overlap >= self.max_tokens:
+            raise ConfigError(f"overlap: got {self.overlap}, expected less than max_tokens ({self.max_tokens})")
+
+
+@dataclass(frozen=True)
+class GraphConfig(Checked):
+    """The edges of the Atom-Entity Graph (paper, section 3.1)."""
+
+    synonym: bool = True
+    synonym_threshold: float = param(0.8, gt=0, le=1)
+    synonym_top_k: int = param(100, ge=1)
+
+
+@dataclass(frozen=True)
+class OperatorConfig(Checked):
+    """How the operator weighs the graph's edges: W = Σ_type f_type · W_type, then the options below.
+
+    Attributes:
+        mentions, relates, synonym: the factors f of the three edge types; 0 leaves a type out.
+        entity_specificity: an edge at entity e is multiplied by s(e) = 1 / (1 + ln(1 + mentions of e)).
+        beta: β of Assumption C.8, which bounds auxiliary weight by containment weight; null leaves it out.
+    """
+
+    mentions: float = param(1.0, ge=0)
+    relates: float = param(1.0, ge=0)
+    synonym: float = param(1.0, ge=0)
+    entity_specificity: bool = False
+    beta: float | None = param(None, gt=0)
+
+
+@dataclass(frozen=True)
+class SeedsConfig(Checked):
+    """The personalisation π ∝ α · r_atom + r_ent (paper, eq. 5 and 6) and its variants.
+
+    Attributes:
+        balance: `alpha` adds α · r_atom to r_ent as they are; `share` scales the two parts to fixed shares.
+        alpha: α of eq. 5.
+        atom_share: share of the seed mass on atoms with `balance: share`.
+        atom_top_k: atoms that are seeded, by similarity; null seeds all of them, as the published code does.
+        fallback_top_k: nearest atoms that seed a query without any linked entity.
+    """
+
+    balance: str = param("alpha", choices=("alpha", "share"))
+    alpha: float = param(0.1, ge=0)
+    atom_share: float = param(0.5, ge=0, le=1)
+    atom_top_k: int | None = param(None, ge=1)
+    fallback_top_k: int = param(30, ge=0)
+
+
+def _named(name: str, **params: Any) -> Any:
+    return field(default_factory=lambda: {"name": name, **params})
+
+
+@dataclass(frozen=True)
+class QueryConfig(Checked):
+    """From a question to seeds; each part but `seeds` names a registered method and its parameters."""
+
+    decomposition: dict[str, Any] = _named("none")
+    mentions: dict[str, Any] = _named("syntactic")
+    linking: dict[str, Any] = _named("lexical")
+    seeds: SeedsConfig = field(default_factory=SeedsConfig)
+
+
+@dataclass(frozen=True)
+class RetrievalConfig(Checked):
+    """What is kept of the scores.
+
+    Attributes:
+        top_k: K of eq. 9, atoms an effective query brings.
+        passage_score: a passage's score is the best (`max`) or the `sum` of its atoms' scores.
+        passage_top_k: ranked passages kept of each effective query.
+        index: nearest-neighbour index over atoms (`flat`, `torch`: exact; `hnsw`, `ivf`: approximate).
+    """
+
+    top_k: int = param(25, ge=1)
+    passage_score: str = param("max", choices=("max", "sum"))
+    passage_top_k: int = param(100, ge=1)
+    index: dict[str, Any] = _named("flat")
+
+
+@dataclass(frozen=True)
+class EvaluationConfig(Checked):
+    """What is measured.
+
+    Attributes:
+        ks: cut-offs of recall and nDCG over passages.
+        budgets: token budgets of the evidence measures.
+        encoder: the fixed judge of evidence similarity; not swapped with the retriever's encoder.
+        resamples: bootstrap resamples behind each interval.
+        bootstrap_seed: seed of the resampling.
+        baselines: `dense_atoms`, `dense_passages`, `bm25`, run beside the methods.
+    """
+
+    ks: list[int] = field(default_factory=lambda: [2, 5, 10])
+    budgets: list[int] = field(default_factory=lambda: [256, 512, 1024])
+    encoder: dict[str, Any] = _named("hf", model="minilm")
+    resamples: int = param(10_000, ge=100)
+    bootstrap_seed: int = 0
+    baselines: list[str] = field(default_factory=lambda: ["dense_atoms", "dense_passages", "bm25"])
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for key in ("ks", "budgets"):
+            values = getattr(self, key)
+            if not values or any(v < 1 for v in values) or sorted(set(values)) != list(values):
+                raise ConfigError(f"{key}: got {list(values)}, expected ascending positive integers")
+
+
+@dataclass(frozen=True)
+class ExperimentConfig(Checked):
+    """One experiment: a corpus, every stage's method, the propagation methods to compare, and the measures.
+
+    Attributes:
+        name: names the run folder.
+        data_root: folder that relative data paths start from; null takes the environment variable `AEG_DATA`.
+        run_dir: folder in which run folders are made.
+        artifacts_dir: folder of cached stages and embeddings, shared by runs.
+        device: `auto`, `cpu`, `cuda`, `cuda:N`.
+        seeds: seeds of chance, an axis of the run for stochastic methods only.
+        num_questions: size of a sample of the questions; null takes all.
+        sample_seed: picks the sample.
+        plugins: modules or files imported before anything is looked up.
+        workers: processes for extraction; 0 takes one for each core.
+        corpus, extraction, encoder: `{name: ..., parameter: ...}` of a registered method.
+        propagation: a list of `{name: ..., parameter: ..., label: ...}`; `label` tells two settings of one
+            method apart in tables.
+    """
+
+    name: str = "run"
+    data_root: str | None = None
+    run_dir: str = "runs"
+    artifacts_dir: str = "artifacts"
+    device: str = "auto"
+    seeds: list[int] = field(default_factory=lambda: [0])
+    num_questions: int | None = param(None, ge=1)
+    sample_seed: int = 0
+    plugins: list[str] = field(default_factory=list)
+    workers: int = param(0, ge=0)
+    corpus: dict[str, Any] = _named("sample")
+    chunk: ChunkConfig = field(default_factory=ChunkConfig)
+    extraction: dict[str, Any] = _named("syntactic")
+    encoder: dict[str, Any] = _named("hf", model="minilm")
+    graph: GraphConfig = field(default_factory=GraphConfig)
+    operator: OperatorConfig = field(default_factory=OperatorConfig)
+    query: QueryConfig = field(default_factory=QueryConfig)
+    propagation: list[dict[str, Any]] = field(default_factory=lambda: [{"name": "ppr"}])
+    retrieval: RetrievalConfig = field(default_factory=RetrievalConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)

@@ -1,0 +1,111 @@
+"""Seeds: the personalisation of each query, sparse where it can be, dense only a tile at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from aeg.errors import DataError
+
+
+@dataclass(frozen=True, eq=False)
+class DenseSeeds:
+    """Seeds on all atoms, held as an affine function of similarity: max(0, scale · ⟨atom, query⟩ + offset).
+
+    Attributes:
+        atoms: float32 [atoms, d], unit rows; atom i is node i.
+        queries: float32 [queries, d], unit rows.
+        scale, offset: float32 [queries].
+    """
+
+    atoms: Tensor
+    queries: Tensor
+    scale: Tensor
+    offset: Tensor
+
+    def tile(self, start: int, stop: int) -> Tensor:
+        """Return the part of queries `start` to `stop`, [atoms, stop − start]."""
+        similarity = self.atoms @ self.queries[start:stop].T
+        return (similarity * self.scale[start:stop] + self.offset[start:stop]).clamp_(min=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Seeds:
+    """Unnormalised personalisation of many queries (paper, eq. 5): a sparse part and an optional dense one.
+
+    `[nodes, queries]` is never held whole: `tile` materialises some columns at a time. Normalisation to sum 1
+    (eq. 6) is done by the propagation method.
+
+    Attributes:
+        num_nodes: n.
+        ptr: int64 [queries + 1]; query q owns entries `ptr[q]:ptr[q + 1]`.
+        nodes: int64 [entries], nodes in [0, n).
+        weights: float32 [entries], not negative.
+        dense: seeds on all atoms, or None.
+        keys: int64 [queries], a stable number of each query for counter-based random numbers, or None.
+        flags: named bool [queries], e.g. `fallback` where no entity was linked.
+
+    Example:
+        >>> import torch
+        >>> seeds = Seeds.from_lists(4, [[(0, 0.5), (3, 0.5)], []])
+        >>> seeds.tile(0, 2).T.tolist()
+        [[0.5, 0.0, 0.0, 0.5], [0.0, 0.0, 0.0, 0.0]]
+    """
+
+    num_nodes: int
+    ptr: Tensor
+    nodes: Tensor
+    weights: Tensor
+    dense: DenseSeeds | None = None
+    keys: Tensor | None = None
+    flags: dict[str, Tensor] = field(default_factory=dict)
+
+    @classmethod
+    def from_lists(cls, num_nodes: int, lists: list[list[tuple[int, float]]]) -> Seeds:
+        """Return sparse seeds from (node, weight) pairs for each query; equal nodes add.
+
+        Raises:
+            DataError: if a node lies outside [0, num_nodes).
+        """
+        sizes = torch.tensor([0] + [len(pairs) for pairs in lists], dtype=torch.int64)
+        flat = [pair for pairs in lists for pair in pairs]
+        nodes = torch.tensor([node for node, _ in flat], dtype=torch.int64)
+        if len(flat) and not (0 <= int(nodes.min()) and int(nodes.max()) < num_nodes):
+            raise DataError(f"seeds: got nodes {int(nodes.min())} to {int(nodes.max())}, expected 0 to {num_nodes - 1}")
+        weights = torch.tensor([weight for _, weight in flat], dtype=torch.float32)
+        return cls(num_nodes, torch.cumsum(sizes, 0), nodes, weights)
+
+    @property
+    def num_queries(self) -> int:
+        """The number of queries (columns)."""
+        return len(self.ptr) - 1
+
+    @property
+    def device(self) -> torch.device:
+        """The device that holds the sparse part."""
+        return self.weights.device
+
+    def tile(self, start: int, stop: int) -> Tensor:
+        """Return columns `start` to `stop` as a dense float32 tensor [nodes, stop − start], row-major."""
+        out = torch.zeros(self.num_nodes, stop - start, device=self.device)
+        if self.dense is not None:
+            out[: self.dense.atoms.shape[0]] = self.dense.tile(start, stop)
+        low, high = int(self.ptr[start]), int(self.ptr[stop])
+        sizes = (self.ptr[start + 1 : stop + 1] - self.ptr[start:stop]).to(self.device)
+        column = torch.repeat_interleave(torch.arange(stop - start, device=self.device), sizes)
+        out.index_put_((self.nodes[low:high], column), self.weights[low:high], accumulate=True)
+        return out
+
+    def to(self, device: torch.device | str) -> Seeds:
+        """Return the seeds on `device`; `ptr` stays on the CPU, where tiles are cut."""
+        if torch.device(device) == self.device:
+            return self
+        dense = self.dense and DenseSeeds(
+            *(t.to(device) for t in (self.dense.atoms, self.dense.queries, self.dense.scale, self.dense.offset))
+        )
+        keys = None if self.keys is None else self.keys.to(device)
+        return Seeds(
+            self.num_nodes, self.ptr, self.nodes.to(device), self.weights.to(device), dense, keys, self.flags
+        )

@@ -1,0 +1,28 @@
+"""Fixtures that all tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def data_root() -> Path:
+    """The folder of the benchmark data; the test is skipped where it is missing."""
+    folder = Path(os.environ.get("AEG_DATA", ROOT.parent / "shared" / "data"))
+    if not (folder / "medical").is_dir():
+        pytest.skip(f"benchmark data not found in {folder}; set AEG_DATA")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def repo_root() -> Path:
+    """The root of the source tree."""
+    return ROOT
