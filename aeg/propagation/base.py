@@ -1,0 +1,264 @@
+"""What every propagation method shares: the interface, tiling over queries, flags, the registry."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from aeg.config.ranges import Checked
+from aeg.core.operator import Operator
+from aeg.core.ranking import top_k
+from aeg.core.seeds import Seeds
+from aeg.errors import DataError
+from aeg.registry import Registry
+
+CPU_TILE = 16
+CUDA_TILE = 128
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a method may want beside the operator and the seeds; every field may be left out.
+
+    Attributes:
+        seed: seed of chance for stochastic methods.
+        tile: columns propagated at once; None takes 16 on the CPU, 128 on a GPU.
+        operators: operator of each edge type by name (`mentions`, `relates`, `synonym`).
+        features: node features [nodes, d].
+        query_embeddings: [queries, d]; `columns` says which of them a tile holds.
+        columns: (start, stop) of the tile that is being propagated, set by the caller of `propagate`.
+        query_keys: int64 [columns of the tile], set from the seeds; None derives keys from a column's content.
+    """
+
+    seed: int = 0
+    tile: int | None = None
+    operators: Mapping[str, Operator] = field(default_factory=dict)
+    features: Tensor | None = None
+    query_embeddings: Tensor | None = None
+    columns: tuple[int, int] = (0, 0)
+    query_keys: Tensor | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Info:
+    """What a method says of each query.
+
+    Attributes:
+        iterations: int64 [queries], products with the operator.
+        residual: float64 [queries], the method's own error measure; 0 where it has none.
+        converged: bool [queries], whether `residual` met the tolerance.
+        flags: named bool [queries]: `zero_seeds` (no mass: the scores are zero), `bad_seeds` (a NaN, an infinity
+            or a negative number: the column was taken as zero).
+    """
+
+    iterations: Tensor
+    residual: Tensor
+    converged: Tensor
+    flags: dict[str, Tensor] = field(default_factory=dict)
+
+    @classmethod
+    def exact(cls, columns: int, iterations: int, device: torch.device) -> Info:
+        """Return the info of a tile that was computed exactly in `iterations` products."""
+        return cls(
+            torch.full((columns,), iterations, dtype=torch.int64, device=device),
+            torch.zeros(columns, dtype=torch.float64, device=device),
+            torch.ones(columns, dtype=torch.bool, device=device),
+        )
+
+    @classmethod
+    def join(cls, parts: list[Info]) -> Info:
+        """Return the infos of consecutive tiles as one, on the CPU."""
+        names = parts[0].flags if parts else {}
+        return cls(
+            *(
+                torch.cat([getattr(part, name) for part in parts]).cpu()
+                for name in ("iterations", "residual", "converged")
+            ),
+            flags={name: torch.cat([part.flags[name] for part in parts]).cpu() for name in names},
+        )
+
+    def cut(self, columns: int) -> Info:
+        """Return the info of the first `columns` queries."""
+        flags = {name: flag[:columns] for name, flag in self.flags.items()}
+        return Info(self.iterations[:columns], self.residual[:columns], self.converged[:columns], flags)
+
+
+@dataclass(frozen=True)
+class Propagation(Checked, ABC):
+    """A propagation method: its fields are its parameters, and it is called as `method(op, seeds)`.
+
+    A subclass defines `propagate` for one tile and `reference` in float64, and declares what it is; the shared
+    contract (`aeg check-method NAME`) tests it by these declarations.
+
+    Attributes:
+        linear: scores of a mixture of seeds are the mixture of scores (seeds on nodes that have an edge).
+        mass_preserving: a column's scores sum to 1 wherever its seeds are not zero.
+        stochastic: scores are random; `reference` is their expectation, met within four standard errors.
+        tolerance: largest L1 distance of a column to the reference (deterministic methods).
+    """
+
+    linear: ClassVar[bool] = True
+    mass_preserving: ClassVar[bool] = False
+    stochastic: ClassVar[bool] = False
+    tolerance: ClassVar[float] = 1e-4
+
+    @abstractmethod
+    def propagate(self, op: Operator, seeds: Tensor, context: Context) -> tuple[Tensor, Info]:
+        """Return the scores of one tile.
+
+        Args:
+            op: the operator.
+            seeds: float32 [nodes, columns], each column a distribution (sum 1) or zero.
+            context: whatever else the method wants.
+
+        Returns:
+            scores, float32 [nodes, columns], finite and not negative; zero for a zero column.
+        """
+
+    @abstractmethod
+    def reference(self, weights: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+        """Return the exact scores (a stochastic method: their expectation) by dense linear algebra.
+
+        Args:
+            weights: float64 [nodes, nodes], symmetric, zero diagonal.
+            seeds: float64 [nodes, columns], columns of sum 1 or 0.
+        """
+
+    def __call__(self, op: Operator, seeds: Tensor | Seeds, context: Context | None = None) -> tuple[Tensor, Info]:
+        """Return the scores of all queries, float32 [nodes, queries] on the operator's device, and the info.
+
+        Args:
+            op: the operator.
+            seeds: [nodes, queries], or `Seeds`. Columns are scaled to sum 1 (eq. 6). A column with a NaN, an
+                infinity or a negative number is taken as zero and flagged; the others are not touched by it.
+            context: see `Context`.
+
+        Raises:
+            DataError: if the seeds do not have one row a node.
+        """
+        count = seeds.num_queries if isinstance(seeds, Seeds) else seeds.shape[1] if seeds.ndim == 2 else 0
+        out = torch.empty(op.num_nodes, count, device=op.device)
+        infos = []
+        for start, scores, info in self.tiles(op, seeds, context):
+            out[:, start : start + scores.shape[1]] = scores
+            infos.append(info)
+        return out, Info.join(infos) if infos else Info.exact(0, 0, torch.device("cpu"))
+
+    def tiles(
+        self, op: Operator, seeds: Tensor | Seeds, context: Context | None = None
+    ) -> Iterator[tuple[int, Tensor, Info]]:
+        """Yield (first query, scores [nodes, columns], info) tile by tile, so that nothing larger is held.
+
+        Tiles have a fixed width (the last is padded with zeros), so a column does not depend on its neighbours.
+        """
+        context = context or Context()
+        _check_shape(op, seeds)
+        moved = seeds.to(op.device)
+        count = moved.num_queries if isinstance(moved, Seeds) else moved.shape[1]
+        width = context.tile or (CUDA_TILE if op.device.type == "cuda" else CPU_TILE)
+        for start in range(0, count, width):
+            stop = min(start + width, count)
+            part = moved.tile(start, stop) if isinstance(moved, Seeds) else moved[:, start:stop]
+            keys = moved.keys[start:stop] if isinstance(moved, Seeds) and moved.keys is not None else None
+            tile, flags = _distributions(part, width)
+            at = Context(
+                context.seed,
+                width,
+                context.operators,
+                context.features,
+                context.query_embeddings,
+                (start, stop),
+                None if keys is None else torch.nn.functional.pad(keys, (0, width - len(keys))),
+            )
+            scores, info = self.propagate(op, tile, at)
+            columns = stop - start
+            info = Info(info.iterations, info.residual, info.converged, {**info.flags, **flags}).cut(columns)
+            yield start, scores[:, :columns], info
+
+
+def _check_shape(op: Operator, seeds: Tensor | Seeds) -> None:
+    rows = seeds.num_nodes if isinstance(seeds, Seeds) else seeds.shape[0] if seeds.ndim == 2 else None
+    if rows != op.num_nodes:
+        shape = f"Seeds over {rows} nodes" if isinstance(seeds, Seeds) else f"a tensor of shape {tuple(seeds.shape)}"
+        raise DataError(f"seeds: got {shape}, expected [nodes, queries] with {op.num_nodes} nodes")
+
+
+def _distributions(part: Tensor, width: int) -> tuple[Tensor, dict[str, Tensor]]:
+    part = part.to(torch.float32)
+    bad = ~(torch.isfinite(part) & (part >= 0)).all(0)
+    part = torch.where(bad, 0.0, part)
+    total = part.sum(0, dtype=torch.float64)
+    zero = total == 0
+    part = (part / torch.where(zero, 1.0, total)).to(torch.float32)
+    missing = width - part.shape[1]
+    if missing:
+        part = torch.nn.functional.pad(part, (0, missing))
+        bad = torch.nn.functional.pad(bad, (0, missing))
+        zero = torch.nn.functional.pad(zero, (0, missing), value=True)
+    return part.contiguous(), {"zero_seeds": zero, "bad_seeds": bad}
+
+
+METHODS: Registry[Propagation] = Registry("propagation method")
+
+
+def make(name: str, **params: Any) -> Propagation:
+    """Return the propagation method `name`.
+
+    Raises:
+        ConfigError: if the name or a parameter is unknown, or a value is out of range.
+
+    Example:
+        >>> import torch
+        >>> from aeg import Operator
+        >>> from aeg.propagation import make
+        >>> op = Operator.from_edges(4, torch.tensor([[0, 1], [1, 2]]))
+        >>> seeds = torch.tensor([[0.5], [0.0], [0.0], [0.5]])
+        >>> scores, info = make("ppr", restart=0.5)(op, seeds)
+        >>> [round(x, 4) for x in scores.squeeze().tolist()]
+        [0.3889, 0.2222, 0.0556, 0.3333]
+        >>> bool(info.converged)
+        True
+    """
+    return METHODS.make(name, **params)
+
+
+def search(
+    method: Propagation,
+    op: Operator,
+    seeds: Tensor | Seeds,
+    k: int,
+    num_candidates: int | None = None,
+    context: Context | None = None,
+) -> tuple[Tensor, Tensor, Info]:
+    """Return the k best nodes of each query without holding the scores of all queries.
+
+    Args:
+        num_candidates: rank only the first so many nodes (atoms come first in the Atom-Entity Graph).
+
+    Returns:
+        rows, int64 [queries, k] (−1 where fewer have a positive score), scores [queries, k], and the info.
+
+    Example:
+        >>> import torch
+        >>> from aeg import Operator
+        >>> op = Operator.from_edges(3, torch.tensor([[0, 1], [1, 2]]))
+        >>> rows, scores, _ = search(make("none"), op, torch.eye(3), k=2)
+        >>> rows.tolist()
+        [[0, -1], [1, -1], [2, -1]]
+    """
+    rows, values, infos = [], [], []
+    for _, scores, info in method.tiles(op, seeds, context):
+        best, score = top_k(scores[:num_candidates], k)
+        rows.append(best.cpu())
+        values.append(score.cpu())
+        infos.append(info)
+    if not infos:
+        empty = torch.zeros(0, k)
+        return empty.to(torch.int64), empty, Info.exact(0, 0, torch.device("cpu"))
+    return torch.cat(rows), torch.cat(values), Info.join(infos)
