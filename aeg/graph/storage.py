@@ -1,0 +1,100 @@
+"""Saving and loading a graph without pickles: safetensors for tensors, Parquet for records."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from aeg.core.records import Passage
+from aeg.core.tables import AtomTable, EntityTable
+from aeg.errors import DataError
+from aeg.graph.graph import EDGE_TYPES, AtomEntityGraph, hetero_data
+
+_TENSORS, _ATOMS, _ENTITIES, _PASSAGES, _COUNTS = (
+    "graph.safetensors",
+    "atoms.parquet",
+    "entities.parquet",
+    "passages.parquet",
+    "counts.json",
+)
+
+
+def save(graph: AtomEntityGraph, folder: Path) -> None:
+    """Write the graph into `folder`; the same graph gives the same bytes."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {
+        "occurrence_atom": graph.atoms.occurrence_atom,
+        "occurrence_passage": graph.atoms.occurrence_passage,
+        "occurrence_span": graph.atoms.occurrence_span,
+        "entity_mentions": graph.entities.mentions,
+    }
+    for name, kind in EDGE_TYPES.items():
+        tensors[f"{name}.index"] = graph.data[kind].edge_index
+        tensors[f"{name}.weight"] = graph.data[kind].edge_weight
+    for name, table in (("atom", graph.atoms), ("entity", graph.entities)):
+        if table.embeddings is not None:
+            tensors[f"{name}.x"] = table.embeddings
+    save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, folder / _TENSORS)
+    pq.write_table(pa.table({"id": list(graph.atoms.ids), "text": list(graph.atoms.texts)}), folder / _ATOMS)
+    pq.write_table(
+        pa.table({"key": list(graph.entities.keys), "name": list(graph.entities.names)},
+                 schema=pa.schema([("key", pa.string()), ("name", pa.string())])),
+        folder / _ENTITIES,
+    )
+    pq.write_table(pa.Table.from_pylist([dataclasses.asdict(p) for p in graph.passages]), folder / _PASSAGES)
+    (folder / _COUNTS).write_text(json.dumps(dict(graph.counts), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def load(folder: Path) -> AtomEntityGraph:
+    """Return the graph saved in `folder`.
+
+    Raises:
+        DataError: if a file is missing or cannot be read.
+    """
+    tensors = _read_tensors(folder / _TENSORS)
+    atoms_read, entities_read = _read_table(folder / _ATOMS), _read_table(folder / _ENTITIES)
+    atoms = AtomTable(
+        atoms_read["id"],
+        atoms_read["text"],
+        tensors.get("atom.x"),
+        tensors["occurrence_atom"],
+        tensors["occurrence_passage"],
+        tensors["occurrence_span"],
+    )
+    entities = EntityTable(
+        entities_read["key"], entities_read["name"], tensors["entity_mentions"], tensors.get("entity.x")
+    )
+    edges = {name: (tensors[f"{name}.index"], tensors[f"{name}.weight"]) for name in EDGE_TYPES}
+    columns = _read_table(folder / _PASSAGES)
+    passages = tuple(Passage(*values) for values in zip(*(columns[f.name] for f in dataclasses.fields(Passage)),
+                                                        strict=True))
+    counts = json.loads((folder / _COUNTS).read_text(encoding="utf-8"))
+    return AtomEntityGraph(hetero_data(atoms, entities, edges), atoms, entities, passages, counts)
+
+
+def _read_tensors(path: Path) -> dict[str, torch.Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise DataError(f"{path}: not a readable graph ({error}); build the index again") from None
+
+
+def _read_table(path: Path) -> dict[str, list[Any]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(path).to_pydict()
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"{path}: not a readable table ({error}); build the index again") from None
