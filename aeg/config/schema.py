@@ -86,16 +86,23 @@ class RetrievalConfig(Checked):
     """What is kept of the scores.
 
     Attributes:
-        top_k: K of eq. 9, atoms an effective query brings.
+        top_k: K of eq. 9, the candidate atoms that an effective query brings to the sieve.
+        depth: ranked atoms kept of each effective query for evaluation and results; at least `top_k`.
         passage_score: a passage's score is the best (`max`) or the `sum` of its atoms' scores.
         passage_top_k: ranked passages kept of each effective query.
         index: nearest-neighbour index over atoms (`flat`, `torch`: exact; `hnsw`, `ivf`: approximate).
     """
 
     top_k: int = param(25, ge=1)
+    depth: int = param(100, ge=1)
     passage_score: str = param("max", choices=("max", "sum"))
     passage_top_k: int = param(100, ge=1)
     index: dict[str, Any] = _named("flat")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.depth < self.top_k:
+            raise ConfigError(f"depth: got {self.depth}, expected at least top_k ({self.top_k})")
 
 
 @dataclass(frozen=True)

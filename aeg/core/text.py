@@ -20,7 +20,9 @@ ABBREVIATIONS: frozenset[str] = frozenset(
 )
 """Lower-cased words after which a full stop does not end a sentence, without that full stop."""
 
-_ENDS_OFTEN = frozenset({"etc", "inc", "ltd", "co", "corp", "jr", "sr", "no", "al"})  # may also end a sentence
+_ENDS_OFTEN = frozenset(
+    {"etc", "inc", "ltd", "co", "corp", "jr", "sr", "no", "al"}
+)  # may also end a sentence
 _CLOSERS = "\"'”’»)\\]}」』】"
 _BREAK = re.compile(
     rf"(?P<wide>[。！？]+[{_CLOSERS}]*\s*)"  # scripts without spaces

@@ -45,7 +45,9 @@ def ranking_metrics(
         nan
     """
     if len(ranked) != len(gold):
-        raise DataError(f"got {len(ranked)} rankings and {len(gold)} gold sets; expected one of each per query")
+        raise DataError(
+            f"got {len(ranked)} rankings and {len(gold)} gold sets; expected one of each per query"
+        )
     if any(k < 1 for k in ks):
         raise DataError(f"cut-offs k: got {list(ks)}, expected whole numbers of at least 1")
     hits = _hits(ranked, gold, width=max(ks, default=1))

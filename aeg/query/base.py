@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,10 @@ class Decomposition(Checked, ABC):
         """Return the files whose content the result depends on."""
         return []
 
+    def counts(self, queries: Sequence[Query], root: Path | None = None) -> Counter[str]:
+        """Return what was cut, missing or ignored, by reason, for the manifest."""
+        return Counter()
+
 
 @dataclass(frozen=True)
 class MentionExtractor(Checked, ABC):
@@ -50,6 +55,10 @@ class MentionExtractor(Checked, ABC):
         """Return the files whose content the result depends on."""
         return []
 
+    def counts(self, queries: Sequence[Query], root: Path | None = None) -> Counter[str]:
+        """Return what was cut, missing or ignored, by reason, for the manifest."""
+        return Counter()
+
 
 @dataclass(frozen=True)
 class Linker(Checked, ABC):
@@ -57,7 +66,6 @@ class Linker(Checked, ABC):
 
     needs_mentions: ClassVar[bool] = False
     needs_encoder: ClassVar[bool] = False
-
 
     @abstractmethod
     def link(

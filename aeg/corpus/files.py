@@ -1,0 +1,277 @@
+"""Strict readers of text, JSON and JSON lines; errors name the file, the place, the cause and the remedy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from aeg.errors import DataError
+
+V = TypeVar("V")
+
+REMEDY = "set data_root or AEG_DATA to the folder that holds it; the layout is described in README"
+_CORRECT = "correct it, or get the file again"
+_BOM = b"\xef\xbb\xbf"
+_NAMES = {
+    str: "a string",
+    int: "an integer",
+    bool: "true or false",
+    list: "a list",
+    dict: "an object",
+}
+
+
+def resolve(root: Path | None, path: str) -> Path:
+    """Return `path` relative to `root` (the working directory where it is None); an absolute path stays.
+
+    Example:
+        >>> resolve(Path("/data"), "medical").as_posix(), resolve(Path("/data"), "/tmp/x").as_posix()
+        ('/data/medical', '/tmp/x')
+    """
+    given = Path(path).expanduser()
+    return given if given.is_absolute() else (root or Path()) / given
+
+
+def shown(value: Any) -> str:
+    """Return a short description of a value for an error message.
+
+    Example:
+        >>> shown(3), shown({"a": 1}), shown([1, 2])
+        ('int 3', 'an object with keys a', 'a list of 2')
+    """
+    if isinstance(value, dict):
+        keys = ", ".join(list(value)[:5]) or "(none)"
+        return f"an object with keys {ascii(keys)[1:-1]}"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    if value is None:
+        return "null"
+    text = ascii(value)
+    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+
+
+def expect(value: Any, kind: type[V], where: str) -> V:
+    """Return `value` if it is of type `kind` (a bool is no integer; a string must be encodable).
+
+    Raises:
+        DataError: if it is not; the message starts with `where`.
+    """
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise DataError(f"{where}: got {shown(value)}, expected {_NAMES[kind]}; {_CORRECT}")
+    if isinstance(value, str):
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError as error:
+            bad = f"lone surrogate {value[error.start]!a} at character {error.start}"
+            raise DataError(f"{where}: got a {bad}, expected valid Unicode; {_CORRECT}") from None
+    return value
+
+
+@dataclass(frozen=True)
+class Item:
+    """One JSON object of a file with its place, read field by field.
+
+    A field that is absent or null takes the default; without a default that is an error.
+
+    Example:
+        >>> item = Item({"id": 7, "title": None}, "x.jsonl, line 3")
+        >>> item.identifier("id"), item.string("title", default="")
+        ('7', '')
+        >>> item.string("text")
+        Traceback (most recent call last):
+        ...
+        aeg.errors.DataError: x.jsonl, line 3: no field 'text'; expected a string; ...
+    """
+
+    values: Mapping[str, Any]
+    where: str
+
+    def place(self, key: str) -> str:
+        """Return the place of a field, for error messages."""
+        return f"{self.where}, field {key!r}"
+
+    def _get(self, key: str, kind: type[V], default: V | None) -> V:
+        value = self.values.get(key)
+        if value is not None:
+            return expect(value, kind, self.place(key))
+        if default is not None:
+            return default
+        raise DataError(f"{self.where}: no field {key!r}; expected {_NAMES[kind]}; {_CORRECT}")
+
+    def string(self, key: str, default: str | None = None, blank: bool = True) -> str:
+        """Return a string field; `blank=False` refuses one of white space only."""
+        value = self._get(key, str, default)
+        if not blank and not value.strip():
+            raise DataError(f"{self.place(key)}: got an empty string, expected text; {_CORRECT}")
+        return value
+
+    def identifier(self, key: str) -> str:
+        """Return an id: a string that is not empty, or an integer as a string."""
+        value = self.values.get(key)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+        return self.string(key, blank=False)
+
+    def flag(self, key: str, default: bool | None = None) -> bool:
+        """Return a boolean field."""
+        return self._get(key, bool, default)
+
+    def strings(self, key: str, optional: bool = False) -> tuple[str, ...]:
+        """Return a list of strings; `optional` reads an absent one as empty."""
+        return tuple(self._array(key, str, optional))
+
+    def integers(self, key: str, optional: bool = False) -> tuple[int, ...]:
+        """Return a list of integers; `optional` reads an absent one as empty."""
+        return tuple(self._array(key, int, optional))
+
+    def identifiers(self, key: str, optional: bool = False) -> tuple[str, ...]:
+        """Return a list of ids, integers as strings; `optional` reads an absent one as empty."""
+        rows = self._get(key, list, [] if optional else None)
+        return tuple(
+            Item({key: row}, f"{self.where}, {key}[{n}]").identifier(key) for n, row in enumerate(rows)
+        )
+
+    def items(self, key: str) -> list[Item]:
+        """Return a list of objects."""
+        rows = self._array(key, dict, optional=False)
+        return [Item(row, f"{self.place(key)}[{n}]") for n, row in enumerate(rows)]
+
+    def pairs(self, key: str, kind: type[V], optional: bool = False) -> list[tuple[str, V]]:
+        """Return a list of `[string, value of type kind]` pairs."""
+        found = []
+        for n, row in enumerate(self._array(key, list, optional)):
+            where = f"{self.place(key)}[{n}]"
+            if len(row) != 2:
+                raise DataError(f"{where}: got {shown(row)}, expected a list of 2; {_CORRECT}")
+            found.append((expect(row[0], str, where), expect(row[1], kind, where)))
+        return found
+
+    def _array(self, key: str, kind: type[V], optional: bool) -> list[V]:
+        rows = self._get(key, list, [] if optional else None)
+        return [expect(row, kind, f"{self.place(key)}[{n}]") for n, row in enumerate(rows)]
+
+
+def unreadable(path: Path, error: OSError, what: str) -> DataError:
+    """Return the error for a file that cannot be opened, with the remedy."""
+    if isinstance(error, FileNotFoundError):
+        return DataError(f"{path}: no such file; expected {what}; {REMEDY}")
+    return DataError(
+        f"{path}: cannot be read ({error.strerror}); expected {what}; check the path and its permissions"
+    )
+
+
+def decode(raw: bytes, where: str, offset: int = 0) -> str:
+    """Return bytes as UTF-8 text; the error names the byte, counted from `offset`."""
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        byte = f"byte {offset + error.start} is 0x{raw[error.start]:02x}"
+        raise DataError(
+            f"{where}: not UTF-8 ({byte}); expected UTF-8 text; convert it, e.g. with iconv"
+        ) from None
+
+
+def read_text(path: Path, what: str) -> str:
+    """Return a file's text, a leading byte-order mark dropped.
+
+    Args:
+        path: the file.
+        what: what the file should be, for the error of a missing one.
+
+    Raises:
+        DataError: if the file is missing, cannot be read, or is not UTF-8 (with the byte's offset).
+    """
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise unreadable(path, error, what) from None
+    body = raw.removeprefix(_BOM)
+    return decode(body, str(path), len(raw) - len(body))
+
+
+def read_json(path: Path, kind: type[V], what: str) -> V:
+    """Return the value of a JSON file whose top level must be of type `kind`.
+
+    Raises:
+        DataError: also if the JSON is broken (with line and column) or of another type.
+    """
+    text = read_text(path, what)
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise DataError(
+            f"{path}: broken JSON at {place} ({error.msg}); expected {what}; {_CORRECT}"
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: broken JSON ({error}); expected {what}; {_CORRECT}") from None
+    return expect(value, kind, f"{path}, top level ({what})")
+
+
+def read_items(path: Path, what: str) -> list[Item]:
+    """Return the objects of a JSON file that holds a list of them."""
+    rows = read_json(path, list, what)
+    return [Item(expect(row, dict, f"{path}, item {n}"), f"{path}, item {n}") for n, row in enumerate(rows)]
+
+
+def read_lines(path: Path, what: str) -> Iterator[Item]:
+    """Yield the objects of a JSON lines file, one a line; blank lines are passed over.
+
+    Raises:
+        DataError: while iterating, with the line number, if a line is not UTF-8, broken, or no object.
+    """
+    try:
+        with path.open("rb") as stream:
+            for number, raw in enumerate(stream, start=1):
+                body = raw.removeprefix(_BOM) if number == 1 else raw
+                where = f"{path}, line {number}"
+                line = decode(body, where, len(raw) - len(body))
+                if line.strip():
+                    yield Item(expect(_parse_line(line, where, what), dict, where), where)
+    except OSError as error:
+        raise unreadable(path, error, what) from None
+
+
+def _parse_line(line: str, where: str, what: str) -> Any:
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as error:
+        cause = f"column {error.colno}: {error.msg}"
+    except (ValueError, RecursionError) as error:
+        cause = str(error)
+    raise DataError(f"{where}: broken JSON ({cause}); expected one object a line ({what}); {_CORRECT}")
+
+
+def check_unique(ids: Iterable[tuple[str, str]], what: str) -> None:
+    """Check that no id comes twice.
+
+    Args:
+        ids: (id, place) in the file's order.
+        what: what the ids name, e.g. `question`.
+
+    Raises:
+        DataError: naming both places.
+    """
+    seen: dict[str, str] = {}
+    for identifier, where in ids:
+        if identifier in seen:
+            raise DataError(
+                f"{where}: {what} id {identifier!r} was given before at {seen[identifier]}; "
+                "expected distinct ids; rename or remove one"
+            )
+        seen[identifier] = where
+
+
+def check_questions(found: int, path: Path) -> None:
+    """Check that a file of questions holds at least one.
+
+    Raises:
+        DataError: if `found` is 0.
+    """
+    if not found:
+        raise DataError(
+            f"{path}: got no questions, expected at least one; get the file again or name another"
+        )

@@ -1,0 +1,89 @@
+"""Sentences of a parsed passage, and the rewriting that lets them stand alone."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from aeg.core.keys import atom_text
+from aeg.extraction.matching import KeyedText
+
+_PARENTHESIS = re.compile(r"\s*\([^()]*\)\s*$")
+_SUBJECTS = frozenset({"he", "she", "it", "they"})
+_POSSESSIVES = frozenset({"his", "her", "its", "their"})
+
+
+def base_title(title: str) -> str:
+    """Return a document's title without its trailing parenthesis, as the name of what the document is about.
+
+    Example:
+        >>> base_title("Ice Age (2002 film)"), base_title("(Untitled)")
+        ('Ice Age', '(Untitled)')
+    """
+    title = atom_text(title)
+    return _PARENTHESIS.sub("", title) or title
+
+
+def sentence_bounds(doc: Any) -> list[tuple[int, int]]:
+    """Return the (first, one past last) tokens of each sentence of a parsed spaCy `Doc`, in order.
+
+    A blank line always ends a sentence; outer white space belongs to none; a "sentence" without a letter or digit
+    is joined to the one before it. A text that is not blank has at least one sentence.
+    """
+    bounds: list[tuple[int, int]] = []
+    for sent in doc.sents:
+        for start, end in _split_at_blank_lines(doc, sent.start, sent.end):
+            wordless = not any(token.text[0].isalnum() or token.is_alpha for token in doc[start:end])
+            if bounds and wordless:
+                bounds[-1] = (bounds[-1][0], end)
+            else:
+                bounds.append((start, end))
+    return bounds
+
+
+def _split_at_blank_lines(doc: Any, start: int, end: int) -> list[tuple[int, int]]:
+    pieces, first = [], start
+    for index in range(start, end):
+        if doc[index].is_space and doc[index].text.count("\n") > 1:
+            pieces.append((first, index))
+            first = index + 1
+    pieces.append((first, end))
+    return [trimmed for piece in pieces if (trimmed := _trim_space(doc, *piece))]
+
+
+def _trim_space(doc: Any, start: int, end: int) -> tuple[int, int] | None:
+    while start < end and doc[start].is_space:
+        start += 1
+    while end > start and doc[end - 1].is_space:
+        end -= 1
+    return (start, end) if start < end else None
+
+
+def self_contained(sentence: Any, title: str, context: str) -> str:
+    """Return the text of an atom for a sentence (a spaCy `Span`) of a document called `title`.
+
+    Args:
+        sentence: the parsed sentence.
+        title: the document's title; empty where there is none, then the sentence stays as it is.
+        context: `prefix`: "Title: sentence" where the sentence does not name the title; `pronoun`: a leading
+            third-person pronoun is replaced by the title, and what has none is prefixed; `none`: as it stands.
+    """
+    text = atom_text(sentence.text)
+    name = base_title(title)
+    if context == "none" or not name or KeyedText(text).mentions(name):
+        return text
+    if context == "pronoun":
+        resolved = _resolve_leading_pronoun(sentence, text, name)
+        if resolved:
+            return resolved
+    return f"{atom_text(title)}: {text}"
+
+
+def _resolve_leading_pronoun(sentence: Any, text: str, name: str) -> str:
+    first = sentence[0]
+    word = first.text
+    if word.lower() in _SUBJECTS and first.dep_ in ("nsubj", "nsubjpass"):
+        return name + text[len(word) :]
+    if word.lower() in _POSSESSIVES and first.dep_ == "poss":
+        return f"{name}'s" + text[len(word) :]
+    return ""

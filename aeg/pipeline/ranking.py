@@ -1,0 +1,79 @@
+"""What one method found for every question of a corpus."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from aeg.errors import DataError
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Ranked units and documents of each question, by one method.
+
+    Attributes:
+        method: the label of the method.
+        unit: `atom` or `passage`: what `units` are rows of.
+        seed: the seed of chance; None for a deterministic method.
+        units, unit_scores: [questions, depth]; −1 and 0 where there are fewer.
+        documents, document_scores: [questions, passage_top_k]; rows of the sorted document ids; likewise.
+        iterations, residual: int64 and float64 [questions], the largest over a question's effective queries.
+        flags: named bool [questions], true where any effective query has the flag.
+        seconds: wall time for all questions when it was computed.
+    """
+
+    method: str
+    unit: str
+    seed: int | None
+    units: Tensor
+    unit_scores: Tensor
+    documents: Tensor
+    document_scores: Tensor
+    iterations: Tensor
+    residual: Tensor
+    flags: dict[str, Tensor] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def save(self, path: Path) -> None:
+        """Write the tensors; label, seed and seconds belong to the artifact's manifest."""
+        from safetensors.torch import save_file
+
+        tensors = {name: getattr(self, name) for name in _TENSORS}
+        tensors |= {f"flag.{name}": flag for name, flag in self.flags.items()}
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+
+    @classmethod
+    def load(cls, path: Path, method: str, unit: str, seed: int | None, seconds: float) -> Ranking:
+        """Return the ranking saved in `path`.
+
+        Raises:
+            DataError: if the file cannot be read.
+        """
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        try:
+            tensors = load_file(path)
+        except (OSError, SafetensorError) as error:
+            raise DataError(f"{path}: not a readable ranking ({error}); delete its folder and run again") from None
+        flags = {name.removeprefix("flag."): t for name, t in tensors.items() if name.startswith("flag.")}
+        return cls(method, unit, seed, *(tensors[name] for name in _TENSORS), flags=flags, seconds=seconds)
+
+
+_TENSORS = ("units", "unit_scores", "documents", "document_scores", "iterations", "residual")
+
+
+def per_question(values: Tensor, effective_to_query: Tensor, num_queries: int) -> Tensor:
+    """Return the largest value (for flags: any) over each question's effective queries.
+
+    Example:
+        >>> per_question(torch.tensor([1, 5, 2]), torch.tensor([0, 0, 1]), 2).tolist()
+        [5, 2]
+    """
+    out = torch.zeros(num_queries, dtype=torch.float64)
+    out.scatter_reduce_(0, effective_to_query, values.to(torch.float64), "amax")
+    return out.to(values.dtype)

@@ -1,0 +1,189 @@
+"""Entity mentions of effective queries: as recorded, or found by a spaCy pipeline."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aeg.backends.nlp import load_pipeline
+from aeg.config.ranges import param
+from aeg.core.keys import atom_text, canonical_key
+from aeg.core.lexicon import FUNCTION_WORDS, word_spans
+from aeg.core.records import EffectiveQuery, Query
+from aeg.query.analysis import BUILTIN, locate, read_analyses
+from aeg.query.base import MENTIONS, MentionExtractor
+
+NUMERIC_LABELS = frozenset({"DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"})
+"""Labels of named entities that are numbers or times."""
+
+_EDGE_TAGS = frozenset({"DET", "PRON", "PUNCT", "SPACE", "PART", "CCONJ", "ADP", "AUX"})
+_QUOTED = re.compile(
+    r"[\"“„«「『]([^\"“”„«»「」『』]+)[\"”“»」』]"
+    r"|(?<!\w)[‘']((?:[^‘’'\s]|(?<=\w)['’](?=\w))(?:[^‘’']|(?<=\w)['’](?=\w))*)[’'](?!\w)"
+)
+
+
+@MENTIONS.register("recorded")
+@dataclass(frozen=True)
+class RecordedMentions(MentionExtractor):
+    """Takes a question's entities from a file, as a language model gave them.
+
+    A sub-question has those of its question's entities whose canonical key stands in it on word boundaries.
+
+    Attributes:
+        path: JSON lines with `id`, `complexity`, `entities`, `sub_questions`, relative to `data_root`, or
+            `builtin:sample`.
+        missing: a question without a line is an `error`, or has `none` (no mentions).
+    """
+
+    path: str = BUILTIN
+    missing: str = param("error", choices=("error", "none"))
+
+    def mentions(
+        self, effective: Sequence[EffectiveQuery], queries: Sequence[Query], root: Path | None = None
+    ) -> list[tuple[str, ...]]:
+        """Return the mentions of each effective query, distinct by canonical key, in the file's order.
+
+        Raises:
+            DataError: if the file is missing or malformed, or (with `missing: error`) lacks a question.
+        """
+        analyses = read_analyses(locate(root, self.path)).of(queries, self.missing)
+        found = []
+        for item in effective:
+            names = distinct(analyses[item.query].entities)
+            if item.text != queries[item.query].question:
+                names = tuple(name for name in names if occurs(name, item.text))
+            found.append(names)
+        return found
+
+    def counts(self, queries: Sequence[Query], root: Path | None = None) -> Counter[str]:
+        """Return `missing_questions`, `unknown_ids` and ignored fields of the file, for the manifest."""
+        return read_analyses(locate(root, self.path)).coverage(queries)
+
+    def source_files(self, root: Path | None) -> list[Path]:
+        """Return the file of analyses."""
+        return [locate(root, self.path)]
+
+
+@MENTIONS.register("syntactic")
+@dataclass(frozen=True)
+class SyntacticMentions(MentionExtractor):
+    """Finds named entities, noun chunks and quoted strings with a spaCy pipeline; no language model.
+
+    Attributes:
+        pipeline: a package that ships a spaCy pipeline; `auto` takes the English one that is installed.
+        chunks: `proper`: of each noun chunk the stretch from its first to its last proper noun; `all`: whole
+            chunks without determiners; `none`.
+        numbers: whether dates, amounts and other numbers are mentions.
+        batch_size: texts a pipeline call.
+    """
+
+    pipeline: str = "auto"
+    chunks: str = param("proper", choices=("proper", "all", "none"))
+    numbers: bool = False
+    batch_size: int = param(128, ge=1)
+
+    def mentions(
+        self, effective: Sequence[EffectiveQuery], queries: Sequence[Query], root: Path | None = None
+    ) -> list[tuple[str, ...]]:
+        """Return the mentions of each effective query, distinct by canonical key, by their place in the text.
+
+        Raises:
+            DependencyError: if spaCy or the pipeline is not installed.
+        """
+        texts = sorted({item.text for item in effective})
+        if not texts:
+            return []
+        nlp = load_pipeline(self.pipeline)
+        docs = nlp.pipe(texts, batch_size=self.batch_size)
+        found = {text: self._of(doc) for text, doc in zip(texts, docs, strict=True)}
+        return [found[item.text] for item in effective]
+
+    def _of(self, doc: Any) -> tuple[str, ...]:
+        spans = [(ent.start, ent.end) for ent in doc.ents if self.numbers or ent.label_ not in NUMERIC_LABELS]
+        if self.chunks != "none":
+            spans += [_chunk(doc, chunk.start, chunk.end, self.chunks == "proper") for chunk in doc.noun_chunks]
+        places = [
+            (doc[start].idx, doc[start:end].text)
+            for start, end in (_trimmed(doc, start, end) for start, end in spans)
+            if start < end and _names(doc[start:end], self.numbers)
+        ]
+        places += quoted(doc.text)
+        return distinct(atom_text(name) for _, name in sorted(places, key=lambda place: (place[0], -len(place[1]))))
+
+
+def quoted(text: str) -> list[tuple[int, str]]:
+    """Return (start, content) of the quoted strings of `text` that hold a word; apostrophes are no quotes.
+
+    Example:
+        >>> quoted("Who sang “Ann's Song” or 'It's Late' in Ann's house?")
+        [(10, "Ann's Song"), (26, "It's Late")]
+    """
+    found = []
+    for match in _QUOTED.finditer(text):
+        group = match.lastindex or 0
+        if word_spans(match[group]):
+            found.append((match.start(group), match[group]))
+    return found
+
+
+def occurs(name: str, text: str) -> bool:
+    """Tell whether the canonical key of `name` stands in the canonical key of `text` and cuts no word of it.
+
+    Example:
+        >>> occurs("Lothair II", "Who was Lothair II's mother?"), occurs("Ann", "Who was Anna?")
+        (True, False)
+    """
+    key, inside = canonical_key(name), canonical_key(text)
+    words = word_spans(key)
+    if not words:
+        return False
+    spans = word_spans(inside)
+    starts, ends = {start for start, _ in spans}, {end for _, end in spans}
+    at = inside.find(key)
+    while at >= 0:
+        if at + words[0][0] in starts and at + words[-1][1] in ends:
+            return True
+        at = inside.find(key, at + 1)
+    return False
+
+
+def distinct(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names that differ in canonical key, the first form of each, in order, without empty ones.
+
+    Example:
+        >>> distinct(["Tarn Lab", "tarn  lab", "...", "C"])
+        ('Tarn Lab', 'C')
+    """
+    kept: dict[str, str] = {}
+    for name in names:
+        key = canonical_key(name)
+        if key:
+            kept.setdefault(key, name)
+    return tuple(kept.values())
+
+
+def _chunk(doc: Any, start: int, end: int, proper: bool) -> tuple[int, int]:
+    if not proper:
+        return start, end
+    found = [index for index in range(start, end) if doc[index].pos_ == "PROPN"]
+    return (found[0], found[-1] + 1) if found else (start, start)
+
+
+def _trimmed(doc: Any, start: int, end: int) -> tuple[int, int]:
+    while start < end and (doc[start].pos_ in _EDGE_TAGS or doc[start].lower_ == "the"):
+        start += 1
+    while end > start and doc[end - 1].pos_ in _EDGE_TAGS:
+        end -= 1
+    return start, end
+
+
+def _names(span: Any, numbers: bool) -> bool:
+    key = canonical_key(span.text)
+    if not key or key in FUNCTION_WORDS:
+        return False
+    return numbers or not all(token.like_num or token.pos_ == "NUM" or not token.text.isalnum() for token in span)

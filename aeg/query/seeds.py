@@ -1,0 +1,214 @@
+"""From links and similarities to seeds: π ∝ α · r_atom + r_ent (paper, eq. 5 and 6)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from aeg.config.schema import SeedsConfig
+from aeg.core.records import EffectiveQuery
+from aeg.core.seeds import DenseSeeds, Seeds
+from aeg.core.tables import AtomTable, EntityTable
+from aeg.errors import ConfigError, DataError
+from aeg.query.base import Link
+from aeg.query.similarity import AtomWeights, nearest_atoms, spread_over_all
+
+
+@dataclass(frozen=True, eq=False)
+class SeedTrace:
+    """What the seeds of each effective query are made of.
+
+    Attributes:
+        entity_mass, atom_mass: float64 [effective]; the shares of the two parts after normalisation (eq. 6);
+            both 0 where there are no seeds.
+        num_entities, num_atoms: int64 [effective]; seeds with a weight above 0.
+        flags: bool [effective] by name: `fallback` (no linked entity: the nearest atoms are the seeds),
+            `no_seeds`, `bad_embedding` (all zero or not finite).
+    """
+
+    entity_mass: Tensor
+    atom_mass: Tensor
+    num_entities: Tensor
+    num_atoms: Tensor
+    flags: dict[str, Tensor]
+
+
+def needs_atoms(config: SeedsConfig) -> bool:
+    """Tell whether every query seeds atoms, so that embeddings must be given.
+
+    Where it is false, embeddings serve only the fall-back of queries without a linked entity.
+
+    Example:
+        >>> needs_atoms(SeedsConfig()), needs_atoms(SeedsConfig(alpha=0.0))
+        (True, False)
+    """
+    return (config.alpha if config.balance == "alpha" else config.atom_share) > 0
+
+
+def query_key(text: str) -> int:
+    """Return a stable signed 64-bit number of a query: the first 8 bytes of its text's SHA-256.
+
+    Example:
+        >>> query_key("Who leads Tarn Lab?")
+        -7095483593219571942
+    """
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
+
+
+def build_seeds(
+    effective: Sequence[EffectiveQuery],
+    links: Sequence[Sequence[Link]],
+    atoms: AtomTable,
+    entities: EntityTable,
+    query_embeddings: Tensor | None,
+    config: SeedsConfig,
+    nearest: Any | None = None,
+) -> tuple[Seeds, SeedTrace]:
+    """Return the seeds of the effective queries; atom a is node a, entity e is node `len(atoms) + e`.
+
+    r_atom is the cosine of effective query and atom, min-max scaled over the atoms considered (the
+    `atom_top_k` nearest, or all): the least similar of them weighs 0, the most similar 1, all 1 where they
+    are equal. With `balance: alpha` π ∝ α · r_atom + r_ent; with `balance: share` the two parts are scaled to
+    sums `atom_share` and 1 − `atom_share`, and one alone gets everything. A query without a linked entity is
+    seeded on its `fallback_top_k` nearest atoms instead and flagged (0: no such fall-back).
+
+    Args:
+        effective: the effective queries.
+        links: for each its linked entities, each at most once.
+        atoms: the graph's atoms, with embeddings where any are needed.
+        entities: the graph's entities.
+        query_embeddings: [effective, d], unit rows; None where nothing was embedded. A row that is all zero
+            or not finite counts as not embedded and is flagged.
+        config: the balance.
+        nearest: an index over the atoms, `search(queries, k) -> (scores, rows)`; exact search where None.
+
+    Raises:
+        ConfigError: if atoms are to be seeded and there are no query embeddings.
+        DataError: if the atoms have no embeddings, shapes do not fit, or a link is out of range.
+
+    Source: section 3.3, eq. 5 and 6.
+    """
+    count, num_nodes = len(effective), len(atoms) + len(entities)
+    vectors, queries = _embeddings(effective, atoms, query_embeddings, config)
+    device = torch.device("cpu") if queries is None else queries.device
+    column, row, weight = (part.to(device) for part in _entity_part(links, count, len(entities)))
+    usable, bad = _usable(queries, count, device)
+    usable &= len(atoms) > 0
+    entity_sum = torch.zeros(count, dtype=torch.float64, device=device).index_add_(0, column, weight)
+    fallback = (entity_sum == 0) & usable & (config.fallback_top_k > 0)
+    regular = usable & ~fallback & needs_atoms(config)
+    found = _atom_weights(vectors, queries, fallback, regular, config, nearest)
+    entity_factor, atom_factor = _factors(entity_sum, found.total, fallback, config)
+    entity_mass, atom_mass = entity_sum * entity_factor, found.total * atom_factor
+    total = entity_mass + atom_mass
+    flags = {"fallback": fallback, "no_seeds": total == 0, "bad_embedding": bad}
+    sparse = _sorted(
+        count,
+        num_nodes,
+        torch.cat([found.column, column]),
+        torch.cat([found.row, row + len(atoms)]),
+        torch.cat([found.weight * atom_factor[found.column], weight * entity_factor[column]]),
+    )
+    keys = torch.tensor([query_key(item.text) for item in effective], dtype=torch.int64, device=device)
+    seeds = Seeds(num_nodes, *sparse, dense=_dense(found, atom_factor), keys=keys, flags=flags)
+    some = torch.where(total > 0, total, torch.ones_like(total))
+    num_entities = torch.bincount(column[weight * entity_factor[column] > 0], minlength=count)
+    num_atoms = torch.where(atom_mass > 0, found.count, 0)
+    return seeds, SeedTrace(entity_mass / some, atom_mass / some, num_entities, num_atoms, flags)
+
+
+def _entity_part(links: Sequence[Sequence[Link]], queries: int, entities: int) -> tuple[Tensor, Tensor, Tensor]:
+    if len(links) != queries:
+        raise DataError(f"seeds: got links of {len(links)} queries, expected {queries}, one for each effective query")
+    flat = [(at, link) for at, found in enumerate(links) for link in found]
+    column = torch.tensor([at for at, _ in flat], dtype=torch.int64)
+    row = torch.tensor([link.entity for _, link in flat], dtype=torch.int64)
+    weight = torch.tensor([link.weight for _, link in flat], dtype=torch.float64)
+    if len(flat) and not 0 <= int(row.min()) <= int(row.max()) < entities:
+        raise DataError(
+            f"seeds: got links to entities {int(row.min())} to {int(row.max())}, expected 0 to {entities - 1}"
+        )
+    if not bool((torch.isfinite(weight) & (weight >= 0)).all()):
+        raise DataError(f"seeds: got a link of weight {float(weight.min())}, expected finite weights >= 0")
+    return column, row, weight
+
+
+def _embeddings(
+    effective: Sequence[EffectiveQuery], atoms: AtomTable, queries: Tensor | None, config: SeedsConfig
+) -> tuple[Tensor | None, Tensor | None]:
+    if queries is None:
+        if needs_atoms(config) and len(effective) and len(atoms):
+            name, value = ("alpha", config.alpha) if config.balance == "alpha" else ("atom_share", config.atom_share)
+            raise ConfigError(
+                f"seeds: got no query embeddings, expected some, as {name} = {value:g} seeds atoms by "
+                f"similarity; embed the queries, or set {name} to 0"
+            )
+        return None, None
+    if atoms.embeddings is None:
+        raise DataError("seeds: got query embeddings, but atoms without any; build the graph with the same encoder")
+    expected = (len(effective), atoms.embeddings.shape[1])
+    if tuple(queries.shape) != expected:
+        raise DataError(f"seeds: got query embeddings {tuple(queries.shape)}, expected {expected}, as the atoms have")
+    return atoms.embeddings, queries.to(atoms.embeddings)
+
+
+def _usable(queries: Tensor | None, count: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return which queries have an embedding, and which have one that is all zero or not finite."""
+    if queries is None:
+        nothing = torch.zeros(count, dtype=torch.bool, device=device)
+        return nothing, nothing.clone()
+    usable = torch.isfinite(queries).all(1) & (queries != 0).any(1)
+    return usable, ~usable
+
+
+def _atom_weights(
+    vectors: Tensor | None,
+    queries: Tensor | None,
+    fallback: Tensor,
+    regular: Tensor,
+    config: SeedsConfig,
+    index: Any,
+) -> AtomWeights:
+    found = AtomWeights.none(len(fallback), fallback.device)
+    if vectors is None or queries is None:
+        return found
+    if bool(fallback.any()):
+        found = found.with_nearest(fallback, nearest_atoms(vectors, queries[fallback], config.fallback_top_k, index))
+    if bool(regular.any()) and config.atom_top_k is not None:
+        found = found.with_nearest(regular, nearest_atoms(vectors, queries[regular], config.atom_top_k, index))
+    elif bool(regular.any()):
+        found = found.with_all(regular, spread_over_all(vectors, queries[regular]), vectors, queries)
+    return found
+
+
+def _factors(entity_sum: Tensor, atom_sum: Tensor, fallback: Tensor, config: SeedsConfig) -> tuple[Tensor, Tensor]:
+    """Return the factors of a query's entity weights and of its atom weights, float64 [effective]."""
+    one = torch.ones_like(entity_sum)
+    if config.balance == "alpha":
+        return one, torch.where(fallback, one, one * config.alpha)
+    both = (entity_sum > 0) & (atom_sum > 0)
+    entity_share = torch.where(both, one - config.atom_share, one)
+    atom_share = torch.where(both, one * config.atom_share, one)
+    return entity_share / entity_sum.where(entity_sum > 0, one), atom_share / atom_sum.where(atom_sum > 0, one)
+
+
+def _sorted(count: int, num_nodes: int, column: Tensor, nodes: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return `ptr`, `nodes` and `weights` of `Seeds`, by query and node, without weights of 0."""
+    keep = weight > 0
+    column, nodes, weight = column[keep], nodes[keep], weight[keep]
+    order = torch.argsort(column * num_nodes + nodes, stable=True)
+    ptr = torch.zeros(count + 1, dtype=torch.int64)
+    ptr[1:] = torch.cumsum(torch.bincount(column, minlength=count), 0).cpu()
+    return ptr, nodes[order], weight[order].float()
+
+
+def _dense(found: AtomWeights, factor: Tensor) -> DenseSeeds | None:
+    if found.vectors is None or found.queries is None:
+        return None
+    scale, offset = (found.scale * factor).float(), (found.offset * factor).float()
+    return DenseSeeds(found.vectors, found.queries, scale, offset)

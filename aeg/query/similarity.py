@@ -1,0 +1,154 @@
+"""r_atom of eq. 5: min-max scaled cosines of queries and atoms, over the nearest atoms or over all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from aeg.core.ranking import TIE, top_k
+
+_BLOCK = 1 << 25  # similarities held at once
+
+
+@dataclass(frozen=True, eq=False)
+class AtomWeights:
+    """Unscaled r_atom of many queries: sparse entries, and an affine part where all atoms are seeded.
+
+    Attributes:
+        column, row, weight: int64, int64 and float64 [entries]: query, atom and weight above 0.
+        scale, offset: float64 [queries]; the weight on every atom is max(0, scale · cosine + offset).
+        total: float64 [queries], the sum of a query's weights.
+        count: int64 [queries], the number of weights above 0.
+        vectors, queries: the embeddings of the affine part, None where there is none.
+    """
+
+    column: Tensor
+    row: Tensor
+    weight: Tensor
+    scale: Tensor
+    offset: Tensor
+    total: Tensor
+    count: Tensor
+    vectors: Tensor | None = None
+    queries: Tensor | None = None
+
+    @classmethod
+    def none(cls, queries: int, device: torch.device) -> AtomWeights:
+        """Return no weights for any query."""
+        empty = torch.zeros(0, dtype=torch.int64, device=device)
+        zero = torch.zeros(queries, dtype=torch.float64, device=device)
+        return cls(empty, empty, empty.double(), zero, zero, zero, torch.zeros_like(zero, dtype=torch.int64))
+
+    def with_nearest(self, which: Tensor, found: tuple[Tensor, Tensor]) -> AtomWeights:
+        """Return these weights with those of the queries `which` (bool) set from `nearest_atoms`."""
+        rows, weights = found
+        at = which.nonzero().squeeze(1)
+        positive = weights > 0
+        column = at.unsqueeze(1).expand_as(rows)[positive]
+        return replace(
+            self,
+            column=torch.cat([self.column, column]),
+            row=torch.cat([self.row, rows[positive]]),
+            weight=torch.cat([self.weight, weights[positive]]),
+            total=self.total.index_add(0, at, weights.sum(1)),
+            count=self.count.index_add(0, at, positive.sum(1)),
+        )
+
+    def with_all(
+        self, which: Tensor, spread: tuple[Tensor, Tensor, Tensor, Tensor], vectors: Tensor, queries: Tensor
+    ) -> AtomWeights:
+        """Return these weights with those of the queries `which` (bool) set from `spread_over_all`.
+
+        Other queries get an affine part of zero; their embeddings are set to zero in it, so that one that is
+        not finite does no harm.
+        """
+        at = which.nonzero().squeeze(1)
+        scale, offset, total, count = spread
+        return replace(
+            self,
+            scale=self.scale.index_add(0, at, scale),
+            offset=self.offset.index_add(0, at, offset),
+            total=self.total.index_add(0, at, total),
+            count=self.count.index_add(0, at, count),
+            vectors=vectors,
+            queries=torch.where(which.unsqueeze(1), queries, torch.zeros_like(queries)),
+        )
+
+
+def nearest_atoms(vectors: Tensor, queries: Tensor, k: int, index: Any | None = None) -> tuple[Tensor, Tensor]:
+    """Return the rows and min-max scaled cosines of each query's k nearest atoms.
+
+    Args:
+        vectors: [atoms, d], unit rows, at least one.
+        queries: [queries, d], unit rows.
+        k: at least 1; all atoms where there are fewer.
+        index: `search(queries, k) -> (scores, rows)`, rows −1 where it found fewer; exact search where None.
+
+    Returns:
+        rows, int64 [queries, k'], and weights, float64 [queries, k'], in [0, 1] (0 where the row is −1).
+
+    Example:
+        >>> vectors = torch.tensor([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
+        >>> rows, weights = nearest_atoms(vectors, torch.tensor([[1.0, 0.0]]), 3)
+        >>> rows.tolist(), [round(w, 6) for w in weights[0].tolist()]
+        ([[0, 1, 2]], [1.0, 0.6, 0.0])
+    """
+    k = min(k, len(vectors))
+    if index is None:
+        scores, rows = _search(vectors, queries, k)
+    else:
+        scores, rows = (part.to(queries.device) for part in index.search(queries, k))
+    there = rows >= 0
+    scores = scores.double()
+    low = scores.masked_fill(~there, torch.inf).amin(1)
+    high = scores.masked_fill(~there, -torch.inf).amax(1)
+    scale, offset = _min_max(low, high)
+    weights = (scores * scale.unsqueeze(1) + offset.unsqueeze(1)).clamp(0, 1)
+    return rows, torch.where(there, weights, torch.zeros_like(weights))
+
+
+def spread_over_all(vectors: Tensor, queries: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return scale and offset of the min-max scaled cosines over all atoms, their sums and positive counts.
+
+    Args:
+        vectors: [atoms, d], unit rows, at least one.
+        queries: [queries, d], unit rows.
+
+    Returns:
+        scale, offset and sum, float64 [queries]; count, int64 [queries].
+    """
+    parts = []
+    for block in queries.split(_block(vectors)):
+        cosines = vectors @ block.T
+        low, high = cosines.amin(0), cosines.amax(0)
+        scale, offset = _min_max(low.double(), high.double())
+        total = cosines.sum(0, dtype=torch.float64) * scale + len(vectors) * offset
+        count = torch.where(scale > 0, (cosines > low).sum(0), len(vectors))
+        parts.append((scale, offset, total, count))
+    scale, offset, total, count = (torch.cat(column) for column in zip(*parts, strict=True))
+    return scale, offset, total, count
+
+
+def _min_max(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+    """Return scale and offset of min-max scaling; 0 and 1 where the bounds are equal by the tie rule."""
+    span = high - low
+    equal = ~(span > TIE * torch.maximum(low.abs(), high.abs()))
+    scale = torch.where(equal, torch.zeros_like(span), 1.0 / torch.where(equal, torch.ones_like(span), span))
+    return scale, torch.where(equal, torch.ones_like(span), -low * scale)
+
+
+def _search(vectors: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    scores, rows = [], []
+    for block in queries.split(_block(vectors)):
+        cosines = vectors @ block.T
+        found, _ = top_k((cosines + 1).clamp_(min=TIE), k)  # top_k ranks what is above 0
+        rows.append(found)
+        scores.append(cosines.T.gather(1, found))
+    return torch.cat(scores), torch.cat(rows)
+
+
+def _block(vectors: Tensor) -> int:
+    return max(1, _BLOCK // len(vectors))
