@@ -26,3 +26,11 @@ def data_root() -> Path:
 def repo_root() -> Path:
     """The root of the source tree."""
     return ROOT
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    """Keep torch to one thread: the test graphs are tiny, and tests may run side by side."""
+    import torch
+
+    torch.set_num_threads(1)

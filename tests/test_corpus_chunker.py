@@ -49,9 +49,7 @@ def test_prechunked_documents_stay_whole_and_are_not_tokenised():
     def refuse(texts):
         raise AssertionError("tokenised")
 
-    passages = chunk(
-        Corpus((Document("d", "a b c d e f"),), prechunked=True), refuse, max_tokens=2, overlap=0
-    )
+    passages = chunk(Corpus((Document("d", "a b c d e f"),), prechunked=True), refuse, max_tokens=2, overlap=0)
     assert [(passage.id, passage.text) for passage in passages] == [("d", "a b c d e f")]
 
 

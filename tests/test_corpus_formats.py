@@ -155,9 +155,7 @@ def test_beir(beir):
     assert dict(corpus.counts) == {
         "queries_without_qrels": 2, "qrels_not_positive": 2, "duplicate_documents": 1
     }  # fmt: skip
-    assert [
-        query.id for query in CORPORA.make("beir", path="tiny", split="dev").load(beir.parent).queries
-    ] == ["q3"]
+    assert [query.id for query in CORPORA.make("beir", path="tiny", split="dev").load(beir.parent).queries] == ["q3"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""What talks to models and devices: encoders, nearest-neighbour search, language models."""

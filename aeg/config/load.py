@@ -21,7 +21,8 @@ def load_config(path: str | Path | None, overrides: Sequence[str] = ()) -> Exper
 
     Args:
         path: a YAML file, or the name of one that ships with the package (`configs/quickstart.yaml` or
-            `quickstart`); None starts from the defaults.
+            `quickstart`); None starts from the defaults. `extends: NAME` in a file (or a list of names) merges
+            the file over other ones, for instance `extends: presets/paper_equation`.
         overrides: `key.sub=value`, values as in YAML; `propagation.0.restart=0.1` reaches into a list. Setting
             the `name` of a method's section to another one drops the other method's parameters.
 
@@ -37,7 +38,7 @@ def load_config(path: str | Path | None, overrides: Sequence[str] = ()) -> Exper
         ...
         aeg.errors.ConfigError: devise: unknown key. Did you mean 'device'? Available: ...
     """
-    tree = OmegaConf.create({}) if path is None else read_yaml(find_config(path))
+    tree = OmegaConf.create({}) if path is None else _with_bases(find_config(path), ())
     for override in overrides:
         _apply(tree, override)
     return into_dataclass(ExperimentConfig, _plain(tree))
@@ -84,6 +85,21 @@ def data_root(config: ExperimentConfig) -> Path | None:
     """Return the folder of the data: `data_root`, else the environment variable `AEG_DATA`, else None."""
     given = config.data_root or os.environ.get("AEG_DATA")
     return Path(given).expanduser() if given else None
+
+
+def _with_bases(path: Path, above: tuple[Path, ...]) -> DictConfig:
+    if path in above:
+        raise ConfigError(f"{path}: extends itself, by way of {' -> '.join(p.name for p in above)}")
+    tree = read_yaml(path)
+    names = tree.pop("extends", None) or []
+    bases = [_with_bases(_base(name, path), (*above, path)) for name in ([names] if isinstance(names, str) else names)]
+    return OmegaConf.merge(*bases, tree)  # type: ignore[return-value]
+
+
+def _base(name: str, path: Path) -> Path:
+    """A base named relative to the file that extends it, or a shipped one."""
+    beside = path.parent / name
+    return next((file for file in (beside, beside.with_suffix(".yaml")) if file.is_file()), None) or find_config(name)
 
 
 def _shipped_folders() -> list[Path]:

@@ -53,17 +53,17 @@ class SeedsConfig(Checked):
     """The personalisation π ∝ α · r_atom + r_ent (paper, eq. 5 and 6) and its variants.
 
     Attributes:
-        balance: `alpha` adds α · r_atom to r_ent as they are; `share` scales the two parts to fixed shares.
+        balance: `share` scales the two parts to fixed shares; `alpha` adds α · r_atom to r_ent as they are.
         alpha: α of eq. 5.
         atom_share: share of the seed mass on atoms with `balance: share`.
         atom_top_k: atoms that are seeded, by similarity; null seeds all of them, as the published code does.
         fallback_top_k: nearest atoms that seed a query without any linked entity.
     """
 
-    balance: str = param("alpha", choices=("alpha", "share"))
+    balance: str = param("share", choices=("share", "alpha"))
     alpha: float = param(0.1, ge=0)
-    atom_share: float = param(0.5, ge=0, le=1)
-    atom_top_k: int | None = param(None, ge=1)
+    atom_share: float = param(0.3, ge=0, le=1)
+    atom_top_k: int | None = param(10, ge=1)
     fallback_top_k: int = param(30, ge=0)
 
 
@@ -116,6 +116,7 @@ class EvaluationConfig(Checked):
         resamples: bootstrap resamples behind each interval.
         bootstrap_seed: seed of the resampling.
         baselines: `dense_atoms`, `dense_passages`, `bm25`, run beside the methods.
+        runs: TREC run files of other systems, which enter the same tables under their tags.
     """
 
     ks: list[int] = field(default_factory=lambda: [2, 5, 10])
@@ -124,6 +125,7 @@ class EvaluationConfig(Checked):
     resamples: int = param(10_000, ge=100)
     bootstrap_seed: int = 0
     baselines: list[str] = field(default_factory=lambda: ["dense_atoms", "dense_passages", "bm25"])
+    runs: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,4 +1,4 @@
-"""Sentences by rules and stemmed content words: what the evidence measures and the aligners read a text as."""
+"""Sentences by rules and stemmed content words: how evidence measures and aligners read a text."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from aeg.core.lexicon import FUNCTION_WORDS, word_spans
 ABBREVIATIONS: frozenset[str] = frozenset(
     """
     mr mrs ms mx dr prof rev hon st sr jr gen col maj capt lt cmdr sgt gov sen rep pres
-    e.g i.e eg ie cf viz vs v al etc approx ca c no nos vol vols fig figs eq eqs sec ch pp p ed eds ref refs
+    e.g i.e eg ie cf viz vs al etc approx ca no nos vol vols fig figs eq eqs sec ch pp ed eds ref refs
     dept univ inc ltd co corp bros ave blvd rd mt ft
     jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun
     """.split()  # noqa: SIM905
 )
 """Lower-cased words after which a full stop does not end a sentence, without that full stop."""
 
-_ENDS_OFTEN = frozenset(
-    {"etc", "inc", "ltd", "co", "corp", "jr", "sr", "no", "al"}
-)  # may also end a sentence
+_ENDS_OFTEN = frozenset({"etc", "inc", "ltd", "co", "corp", "jr", "sr", "no", "al"})
 _CLOSERS = "\"'”’»)\\]}」』】"
 _BREAK = re.compile(
     rf"(?P<wide>[。！？]+[{_CLOSERS}]*\s*)"  # scripts without spaces
@@ -35,12 +33,13 @@ _INITIALS = re.compile(r"[^\W\d_](\.[^\W\d_])*")
 
 
 def sentence_spans(text: str) -> list[tuple[int, int]]:
-    """Return the half-open character spans of the sentences of `text`, in order, without white space at the ends.
+    """Return the half-open character spans of the sentences of `text`, in order, trimmed of white space.
 
-    A sentence ends at `. ! ? …` (with closing quotes or brackets) before white space, at `。！？`, and at an empty
-    line. A single full stop ends none after a known abbreviation, after initials ("J. Smith", "the U.S. Navy") unless
-    a function word follows, or between two numbers ("2. 5 mg"). In a text that has upper-case letters none ends
-    before a lower-case one either. Every character that is not white space belongs to exactly one span.
+    A sentence ends at `. ! ? …` (with closing quotes or brackets) before white space, at `。！？`, and at an
+    empty line. A single full stop ends none after a known abbreviation, after initials ("J. Smith", "the U.S.
+    Navy") unless a function word follows, or between two numbers ("2. 5 mg"). In a text that has upper-case
+    letters none ends before a lower-case one either. Every character that is not white space belongs to
+    exactly one span.
 
     Example:
         >>> text = "Dr. J. Voss leads it. Does she? In case of doubt, yes."
@@ -106,8 +105,8 @@ class Word(NamedTuple):
 def content_words(text: str) -> list[Word]:
     """Return the content words of `text`, stemmed, in order.
 
-    Words are those of `aeg.core.lexicon.word_spans`, case-folded, without function words, stemmed by Snowball's
-    English stemmer; words of other scripts pass through it unchanged.
+    Words are those of `aeg.core.lexicon.word_spans`, case-folded, without function words, stemmed by
+    Snowball's English stemmer; words of other scripts pass through it unchanged.
 
     Example:
         >>> [word.stem for word in content_words("The tumours are treated with surgery.")]

@@ -41,8 +41,7 @@ class Beir(CorpusLoader):
         rows = list(read_lines(folder / "corpus.jsonl", "BEIR's documents (_id, title, text)"))
         check_unique(((row.identifier("_id"), row.where) for row in rows), "document")
         documents = [
-            Document(row.identifier("_id"), row.string("text"), row.string("title", default=""))
-            for row in rows
+            Document(row.identifier("_id"), row.string("text"), row.string("title", default="")) for row in rows
         ]
         path = folder / "queries.jsonl"
         questions = list(read_lines(path, "BEIR's queries (_id, text)"))
@@ -50,9 +49,7 @@ class Beir(CorpusLoader):
         check_questions(len(questions), path)
         counts: Counter[str] = Counter()
         qrels = self._qrels(folder, counts)
-        gold = _checked(
-            qrels, {document.id for document in documents}, {row.identifier("_id") for row in questions}
-        )
+        gold = _checked(qrels, {document.id for document in documents}, {row.identifier("_id") for row in questions})
         queries = [
             Query(
                 row.identifier("_id"),
@@ -76,8 +73,7 @@ class Beir(CorpusLoader):
         lines = [line.rstrip("\r") for line in text.split("\n")]
         if lines[0].split("\t") != HEADER:
             raise DataError(
-                f"{path}, line 1: got {lines[0][:60]!a}, expected the header {', '.join(HEADER)}, with tabs; "
-                "add it"
+                f"{path}, line 1: got {lines[0][:60]!a}, expected the header {', '.join(HEADER)}, with tabs; add it"
             )
         found = []
         for number, line in enumerate(lines[1:], start=2):
@@ -103,9 +99,7 @@ def _fields(line: str, where: str) -> tuple[str, str, int]:
         ) from None
 
 
-def _checked(
-    qrels: list[tuple[str, str, str]], documents: set[str], queries: set[str]
-) -> dict[str, dict[str, None]]:
+def _checked(qrels: list[tuple[str, str, str]], documents: set[str], queries: set[str]) -> dict[str, dict[str, None]]:
     gold: dict[str, dict[str, None]] = {}
     for query, document, where in qrels:
         for identifier, known, file in (

@@ -72,9 +72,7 @@ def _windows(document: Document, tokens: Spans, max_tokens: int, overlap: int) -
     for index, first in enumerate(starts):
         last = min(first + max_tokens, len(tokens)) - 1
         start, end = tokens[first][0], tokens[last][1]
-        yield Passage(
-            f"{document.id}#{index}", document.id, document.text[start:end], document.title, start, end
-        )
+        yield Passage(f"{document.id}#{index}", document.id, document.text[start:end], document.title, start, end)
 
 
 def _batches(documents: Sequence[Document]) -> Iterator[list[Document]]:

@@ -130,9 +130,7 @@ class Item:
     def identifiers(self, key: str, optional: bool = False) -> tuple[str, ...]:
         """Return a list of ids, integers as strings; `optional` reads an absent one as empty."""
         rows = self._get(key, list, [] if optional else None)
-        return tuple(
-            Item({key: row}, f"{self.where}, {key}[{n}]").identifier(key) for n, row in enumerate(rows)
-        )
+        return tuple(Item({key: row}, f"{self.where}, {key}[{n}]").identifier(key) for n, row in enumerate(rows))
 
     def items(self, key: str) -> list[Item]:
         """Return a list of objects."""
@@ -158,9 +156,7 @@ def unreadable(path: Path, error: OSError, what: str) -> DataError:
     """Return the error for a file that cannot be opened, with the remedy."""
     if isinstance(error, FileNotFoundError):
         return DataError(f"{path}: no such file; expected {what}; {REMEDY}")
-    return DataError(
-        f"{path}: cannot be read ({error.strerror}); expected {what}; check the path and its permissions"
-    )
+    return DataError(f"{path}: cannot be read ({error.strerror}); expected {what}; check the path and its permissions")
 
 
 def decode(raw: bytes, where: str, offset: int = 0) -> str:
@@ -169,9 +165,7 @@ def decode(raw: bytes, where: str, offset: int = 0) -> str:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         byte = f"byte {offset + error.start} is 0x{raw[error.start]:02x}"
-        raise DataError(
-            f"{where}: not UTF-8 ({byte}); expected UTF-8 text; convert it, e.g. with iconv"
-        ) from None
+        raise DataError(f"{where}: not UTF-8 ({byte}); expected UTF-8 text; convert it, e.g. with iconv") from None
 
 
 def read_text(path: Path, what: str) -> str:
@@ -203,9 +197,7 @@ def read_json(path: Path, kind: type[V], what: str) -> V:
         value = json.loads(text)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise DataError(
-            f"{path}: broken JSON at {place} ({error.msg}); expected {what}; {_CORRECT}"
-        ) from None
+        raise DataError(f"{path}: broken JSON at {place} ({error.msg}); expected {what}; {_CORRECT}") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: broken JSON ({error}); expected {what}; {_CORRECT}") from None
     return expect(value, kind, f"{path}, top level ({what})")
@@ -272,6 +264,4 @@ def check_questions(found: int, path: Path) -> None:
         DataError: if `found` is 0.
     """
     if not found:
-        raise DataError(
-            f"{path}: got no questions, expected at least one; get the file again or name another"
-        )
+        raise DataError(f"{path}: got no questions, expected at least one; get the file again or name another")

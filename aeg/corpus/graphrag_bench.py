@@ -75,10 +75,7 @@ class GraphRAGBench(CorpusLoader):
             return [("", self)]
         base = root or Path()
         folders = self._folders(root)
-        paths = [
-            (folder.relative_to(base) if folder.is_relative_to(base) else folder).as_posix()
-            for folder in folders
-        ]
+        paths = [(folder.relative_to(base) if folder.is_relative_to(base) else folder).as_posix() for folder in folders]
         names = Counter(folder.name for folder in folders)
         return [
             (folder.name if names[folder.name] == 1 else path, replace(self, path=path))
@@ -106,10 +103,7 @@ def _documents(folder: Path, source: str) -> list[Document]:
     if source == "document":
         return [Document(name, read_json(path, str, "the corpus as one JSON string (or use source: chunks)"))]
     rows = read_json(path, list, "GraphRAG-Bench's chunks, a list of strings")
-    return [
-        Document(f"{name}-{row:05d}", expect(text, str, f"{path}, item {row}"))
-        for row, text in enumerate(rows)
-    ]
+    return [Document(f"{name}-{row:05d}", expect(text, str, f"{path}, item {row}")) for row, text in enumerate(rows)]
 
 
 def _query(item: Item) -> Query:

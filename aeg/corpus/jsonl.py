@@ -54,9 +54,7 @@ def load_lines(documents: Path, questions: Path | None) -> Corpus:
     items = list(read_lines(documents, "documents in JSON lines (id, text, optional title)"))
     check_unique(((item.identifier("id"), item.where) for item in items), "document")
     found = [_document(item, counts) for item in items]
-    queries = (
-        [] if questions is None else read_questions(questions, {document.id for document in found}, counts)
-    )
+    queries = [] if questions is None else read_questions(questions, {document.id for document in found}, counts)
     return unite(found, queries, source=documents, counts=counts)
 
 
@@ -97,7 +95,7 @@ def _query(item: Item, known: Collection[str], counts: Counter[str]) -> Query:
         answer=item.string("answer", default=""),
         aliases=item.strings("aliases", optional=True),
         type=item.string("type", default=""),
-        gold_doc_ids=tuple(dict.fromkeys(gold)),
+        gold_doc_ids=gold,
         evidence=item.strings("evidence", optional=True),
     )
 

@@ -56,9 +56,7 @@ def find_layout(base: Path, stem: str, pattern: str) -> tuple[Layout, Path]:
     expected = f"corpus.json and questions.json, or {stem}_corpus.json and {stem}.json, or one file {pattern}"
     if found:
         names = ", ".join(path.name for path in found)
-        raise DataError(
-            f"{base}: got {len(found)} files ({names}), expected {expected}; name one file in `path`"
-        )
+        raise DataError(f"{base}: got {len(found)} files ({names}), expected {expected}; name one file in `path`")
     got = "none of its files" if base.is_dir() else "no such folder or file"
     raise DataError(f"{base}: {got}; expected {expected}; {REMEDY}")
 
@@ -66,10 +64,7 @@ def find_layout(base: Path, stem: str, pattern: str) -> tuple[Layout, Path]:
 def read_corpus(path: Path, name: str) -> list[Document]:
     """Return the documents of a JSON list of `{title, text}`, with ids `{name}-{row:05d}`."""
     items = read_items(path, "a list of passages (title, text)")
-    return [
-        Document(f"{name}-{row:05d}", item.string("text"), item.string("title"))
-        for row, item in enumerate(items)
-    ]
+    return [Document(f"{name}-{row:05d}", item.string("text"), item.string("title")) for row, item in enumerate(items)]
 
 
 def load_folder(folder: Path, name: str, gold: Literal["gold", "gold_titles"]) -> Corpus:

@@ -25,8 +25,6 @@ class Sample(CorpusLoader):
     def load(self, root: Path | None = None) -> Corpus:
         """Return the corpus; `root` is not used."""
         with as_file(files("aeg.corpus") / "sample_data") as folder:
-            if not folder.is_dir():
-                raise DataError(
-                    f"{folder}: no such folder; expected the package's sample; reinstall the package"
-                )
+            if not (folder / "documents.jsonl").is_file():
+                raise DataError(f"{folder}: no documents.jsonl; expected the package's sample; reinstall the package")
             return load_lines(folder / "documents.jsonl", folder / "questions.jsonl")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from aeg.core.text import content_stems
+from aeg.core.text import content_words
 from aeg.errors import DataError
 from aeg.evaluation.idf import Idf
 from aeg.evaluation.reading import IntArray, Reader, TokenSpans
@@ -49,14 +50,14 @@ class _Statements:
     """Gold statements of all queries: distinct texts, and which of them each query has."""
 
     texts: list[str] = field(default_factory=list)
-    weights: list[dict[str, float]] = field(default_factory=list)  # idf of each distinct stem
+    weights: list[dict[str, float]] = field(default_factory=list)  # by stem: idf times occurrences
     of_query: list[list[int]] = field(default_factory=list)
     skipped: int = 0
 
 
 @dataclass
 class _Cell:
-    """One method, one query, one budget: the sentences read and the largest cosine of each statement so far."""
+    """One method, query and budget: the sentences read, each statement's largest cosine so far."""
 
     sentences: IntArray
     best: FloatArray
@@ -65,21 +66,24 @@ class _Cell:
 class EvidenceMeasure:
     r"""Scores ranked texts against gold statements at equal token budgets.
 
-    The text read at budget B is the first B tokens (of the judge's tokenizer) of the ranked texts one after the
-    other; the last is cut where the budget ends. No sentence or word spans two texts. With C(g) the distinct
-    stemmed content words of a statement g, T_B those that stand wholly in the text read, and U_B its sentences:
+    The text read at budget B is the first B tokens (of the judge's tokenizer) of the ranked texts one after
+    the other; the last is cut where the budget ends. No sentence or word spans two texts. With C(g) the
+    stemmed content words of a statement g, each as often as it stands there, T_B those that stand wholly in
+    the text read, and U_B its sentences:
 
-        evidence_coverage@B   = mean over g of  Σ_{w ∈ C(g) ∩ T_B} idf(w) / Σ_{w ∈ C(g)} idf(w)
+        evidence_coverage@B   = mean over g of  Σ_{w ∈ C(g), w ∈ T_B} idf(w) / Σ_{w ∈ C(g)} idf(w)
         evidence_similarity@B = mean over g of  max(0, max_{u ∈ U_B} cos(g, u))
 
-    `Idf` gives idf, over the corpus's passages, so that neither measure depends on the extraction. A statement
-    without a content word is skipped and counted; a query with no other has NaN. No text at all scores 0.
+    `Idf` gives idf, over the corpus's passages, so that neither measure depends on the extraction. A
+    statement without a content word is skipped and counted; a query with no other has NaN. No text at all
+    scores 0.
 
     Args:
         passages: texts of the corpus's passages.
         encode: the judge encoder, the same for all methods that are compared.
         token_spans: the judge's tokenizer.
         budgets: token budgets B.
+        partial: cut the text in which the budget ends; else leave it out, unless it is the first.
         tile: sentences whose vectors are held at a time.
 
     Source: DESIGN.md, "Evidence measures without an LLM".
@@ -90,7 +94,8 @@ class EvidenceMeasure:
         >>> letters = lambda texts: torch.nn.functional.normalize(
         ...     torch.tensor([[float(text.count(c)) for c in "abcdefghij"] for text in texts]) + 1e-6, dim=1)
         >>> measure = EvidenceMeasure(["Ann owns a dog.", "Bix barks."], letters, words, budgets=(4, 8))
-        >>> scores = measure.score([["Ann's dog barks."]], {"dense": [["Ann owns a dog.", "Bix barks."]]})["dense"]
+        >>> ranked = ["Ann owns a dog.", "Bix barks."]
+        >>> scores = measure.score([["Ann's dog barks."]], {"dense": [ranked]})["dense"]
         >>> [round(float(scores.coverage[budget][0]), 3) for budget in (4, 8)], scores.unfilled
         ([0.667, 1.0], {4: 0, 8: 1})
     """
@@ -101,15 +106,16 @@ class EvidenceMeasure:
         encode: Encode,
         token_spans: TokenSpans,
         budgets: Sequence[int] = (256, 512, 1024),
+        partial: bool = True,
         tile: int = 16384,
     ) -> None:
-        if not budgets or any(budget < 1 for budget in budgets) or tile < 1:
-            raise DataError(
-                f"token budgets and tile: got {list(budgets)} and {tile}, expected numbers of at least 1"
-            )
+        if not budgets or min(*budgets, tile) < 1:
+            raise DataError(f"budgets, tile: got {list(budgets)}, {tile}; expected numbers of at least 1")
+
         self._idf = Idf.of(passages)
         self._encode = encode
         self._token_spans = token_spans
+        self._partial = partial
         self._budgets = tuple(dict.fromkeys(budgets))
         self._tile = tile
 
@@ -120,11 +126,12 @@ class EvidenceMeasure:
 
         Args:
             statements: for each query, its gold statements.
-            retrieved: for each method, for each query, its texts (atoms or passages), best first. Give as many as
-                the largest budget needs: a text that ends earlier is scored as it is and counted as unfilled.
+            retrieved: for each method, for each query, its texts (atoms or passages), best first. Give as
+                many as the largest budget needs: what ends earlier is scored as it is and counted as unfilled.
 
         Raises:
-            DataError: if a method has another number of queries, or the encoder's vectors are not finite unit rows.
+            DataError: if a method has another number of queries, or the encoder's vectors are not finite
+                unit rows.
         """
         for method, ranked in retrieved.items():
             if len(ranked) != len(statements):
@@ -147,11 +154,11 @@ class EvidenceMeasure:
         for texts in statements:
             for text in texts:
                 if text not in rows:
-                    stems = sorted(content_stems(text))
+                    stems = Counter(word.stem for word in content_words(text))
                     rows[text] = len(gold.texts) if stems else None
                     if stems:
                         gold.texts.append(text)
-                        gold.weights.append({stem: self._idf(stem) for stem in stems})
+                        gold.weights.append({stem: self._idf(stem) * times for stem, times in stems.items()})
             found = [rows[text] for text in texts]
             gold.of_query.append([row for row in found if row is not None])
             gold.skipped += sum(row is None for row in found)
@@ -171,8 +178,8 @@ class EvidenceMeasure:
         for budget in self._budgets:
             cells = grid.setdefault((method, budget), [])
             for query, (texts, rows) in enumerate(zip(ranked, gold.of_query, strict=True)):
-                portions, used = reader.within(texts, budget)
-                unfilled[budget] += used < budget
+                portions, enough = reader.within(texts, budget, self._partial)
+                unfilled[budget] += not enough
                 seen: set[int] = set()
                 sentences: set[int] = set()
                 for portion in portions if rows else ():
@@ -183,9 +190,7 @@ class EvidenceMeasure:
         scored = sum(len(rows) for rows in gold.of_query)
         return EvidenceScores(coverage, {}, unfilled, statements=scored, skipped=gold.skipped)
 
-    def _compare(
-        self, gold: _Statements, sentences: list[str], grid: dict[tuple[str, int], list[_Cell]]
-    ) -> None:
+    def _compare(self, gold: _Statements, sentences: list[str], grid: dict[tuple[str, int], list[_Cell]]) -> None:
         """Fill in the cells' largest cosines, encoding each distinct sentence once, a tile at a time."""
         if not gold.texts:
             return
@@ -195,20 +200,18 @@ class EvidenceMeasure:
             vectors = self._vectors(sentences[low:high])
             for query, rows in enumerate(gold.of_query):
                 cells = [row[query] for row in grid.values()]
-                picked = [
-                    cell.sentences[slice(*np.searchsorted(cell.sentences, (low, high)))] for cell in cells
-                ]
+                picked = [cell.sentences[slice(*np.searchsorted(cell.sentences, (low, high)))] for cell in cells]
                 union = np.unique(np.concatenate(picked)) if rows and picked else np.zeros(0, dtype=np.int32)
                 if not len(union):
                     continue
-                here = torch.from_numpy(union.astype(np.int64) - low).to(vectors.device)
-                cosines = (statements[rows] @ vectors[here].T).double().cpu().numpy()  # [statements, union]
+                # Small products: numpy, one transfer a tile, beats a launch and a sync a query.
+                cosines = np.minimum(statements[rows] @ vectors[union - low].T, 1.0)  # [statements, union]
                 for cell, ids in zip(cells, picked, strict=True):
                     if len(ids):
                         best = cosines[:, np.searchsorted(union, ids)].max(axis=1)
                         np.maximum(cell.best, best, out=cell.best)
 
-    def _vectors(self, texts: list[str]) -> torch.Tensor:
+    def _vectors(self, texts: list[str]) -> npt.NDArray[np.float32]:
         vectors = self._encode(texts).detach().float()
         if vectors.ndim != 2 or len(vectors) != len(texts):
             raise DataError(f"encode: got shape {list(vectors.shape)}, expected [{len(texts)}, dimensions]")
@@ -218,7 +221,7 @@ class EvidenceMeasure:
                 f"encode: {len(off)} of {len(texts)} vectors are not finite unit vectors, the first for "
                 f"{texts[int(off[0])]!r}; normalise them"
             )
-        return vectors
+        return vectors.cpu().numpy()
 
 
 def _mean(values: Sequence[float] | FloatArray) -> float:
@@ -226,5 +229,5 @@ def _mean(values: Sequence[float] | FloatArray) -> float:
 
 
 def _share(weights: dict[str, float], numbers: dict[str, int], seen: set[int]) -> float:
-    found = sum(idf for stem, idf in weights.items() if numbers.get(stem, -1) in seen)
+    found = sum(weight for stem, weight in weights.items() if numbers.get(stem, -1) in seen)
     return found / sum(weights.values())

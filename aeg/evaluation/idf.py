@@ -14,13 +14,15 @@ from aeg.core.text import content_stems
 class Idf:
     """Inverse passage frequencies of stemmed content words.
 
-    idf(w) = ln((N + 1) / (df(w) + 1)) + 1, with N passages, df(w) of them with w: always at least 1 (a word that
-    every passage has), ln(N + 1) + 1 for a word that none has.
+    idf(w) = ln(1 + (N - df(w) + 0.5) / (df(w) + 0.5)), with N passages, df(w) of them with w: always positive;
+    ln(2N + 2) for a word that no passage has (df = 0).
+
+    Source: BM25's idf as Lucene computes it.
 
     Example:
         >>> idf = Idf.of(["a tumour grows", "the tumour shrinks"])
         >>> [round(idf(stem), 3) for stem in ("tumour", "grow", "unseen")]
-        [1.0, 1.405, 2.099]
+        [0.182, 0.693, 1.792]
     """
 
     passages: int
@@ -37,4 +39,6 @@ class Idf:
         return cls(total, dict(counts))
 
     def __call__(self, stem: str) -> float:
-        return math.log((self.passages + 1) / (self.frequencies.get(stem, 0) + 1)) + 1
+        """Return idf of a stem, seen or not."""
+        frequency = self.frequencies.get(stem, 0)
+        return math.log1p((self.passages - frequency + 0.5) / (frequency + 0.5))

@@ -20,8 +20,8 @@ def ranking_metrics(
     r"""Return recall@k, MRR@k and nDCG@k for every k, and MRR, one value per query.
 
     With G the gold documents and h_i = 1 where the document at rank i is in G:
-    recall@k = Σ_{i≤k} h_i / |G|; MRR@k = 1 / (smallest i ≤ k with h_i = 1), 0 where there is none, MRR the same
-    over the whole list; nDCG@k = Σ_{i≤k} h_i / log2(i+1) divided by Σ_{i≤min(k,|G|)} 1 / log2(i+1).
+    recall@k = Σ_{i≤k} h_i / |G|; MRR@k = 1 / (smallest i ≤ k with h_i = 1), 0 where there is none; MRR the
+    same over the whole list; nDCG@k = Σ_{i≤k} h_i / log2(i+1) divided by Σ_{i≤min(k,|G|)} 1 / log2(i+1).
 
     Args:
         ranked: for each query, distinct document ids, best first; may be shorter than k, or empty.
@@ -45,9 +45,7 @@ def ranking_metrics(
         nan
     """
     if len(ranked) != len(gold):
-        raise DataError(
-            f"got {len(ranked)} rankings and {len(gold)} gold sets; expected one of each per query"
-        )
+        raise DataError(f"got {len(ranked)} rankings, {len(gold)} gold sets; expected one of each a query")
     if any(k < 1 for k in ks):
         raise DataError(f"cut-offs k: got {list(ks)}, expected whole numbers of at least 1")
     hits = _hits(ranked, gold, width=max(ks, default=1))

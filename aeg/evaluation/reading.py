@@ -1,4 +1,4 @@
-"""Retrieved texts as the evidence measures read them: tokens, sentences and stems, each distinct text once."""
+"""Retrieved texts as the evidence measures read them: tokens, sentences, stems; each distinct text once."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class _Words:
 
 
 class Reader:
-    """Tokenises, splits and stems texts, keeping what it found for each distinct text.
+    r"""Tokenises, splits and stems texts, keeping what it found for each distinct text.
 
     Args:
         token_spans: the judge's tokenizer.
@@ -60,11 +60,11 @@ class Reader:
 
     Example:
         >>> import re
-        >>> words = lambda texts: [[match.span() for match in re.finditer(r"\\w+", text)] for text in texts]
+        >>> words = lambda texts: [[match.span() for match in re.finditer(r"\w+", text)] for text in texts]
         >>> reader = Reader(words)
         >>> reader.tokenise(["Ann owns Bix.", "Bix is a dog."])
         >>> reader.within(["Ann owns Bix.", "Bix is a dog."], budget=5)
-        ([Portion(text='Ann owns Bix.', end=None), Portion(text='Bix is a dog.', end=6)], 5)
+        ([Portion(text='Ann owns Bix.', end=None), Portion(text='Bix is a dog.', end=6)], True)
     """
 
     def __init__(self, token_spans: TokenSpans, block: int = 1024) -> None:
@@ -87,27 +87,29 @@ class Reader:
             block = new[start : start + self._block]
             spans = self._token_spans(block)
             if len(spans) != len(block):
-                raise DataError(
-                    f"token_spans: got {len(spans)} lists for {len(block)} texts; expected one each"
-                )
+                raise DataError(f"token_spans: got {len(spans)} lists, expected {len(block)}, one a text")
             for text, tokens in zip(block, spans, strict=True):
                 self._token_ends[text] = np.array([end for _, end in tokens], dtype=np.int32)
 
-    def within(self, texts: Sequence[str], budget: int) -> tuple[list[Portion], int]:
-        """Return what stands in the first `budget` tokens of `texts` in order, and how many tokens that is."""
+    def within(self, texts: Sequence[str], budget: int, partial: bool = True) -> tuple[list[Portion], bool]:
+        """Return what the first `budget` tokens of `texts` hold, in order, and whether there was text enough.
+
+        Args:
+            texts: texts tokenised before.
+            budget: tokens, at least 1.
+            partial: cut the text in which the budget ends; else leave it out, unless it is the first.
+        """
         portions: list[Portion] = []
-        used = 0
+        left = budget
         for text in texts:
             ends = self._token_ends[text]
-            left = budget - used
-            if left <= 0:
-                break
             if len(ends) > left:
-                portions.append(Portion(text, int(ends[left - 1])))
-                return portions, budget
+                if left and (partial or not portions):
+                    portions.append(Portion(text, int(ends[left - 1])))
+                return portions, True
             portions.append(Portion(text))
-            used += len(ends)
-        return portions, used
+            left -= len(ends)
+        return portions, left == 0
 
     def stems_in(self, portion: Portion) -> IntArray:
         """Return the numbers of the stems of the content words that stand wholly in `portion`."""

@@ -55,12 +55,12 @@ def distinct(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def verbatim_span(text: str, statement: str) -> tuple[int, int] | None:
-    """Return the character span of `statement` in `text`, white space aside, or None where it is not verbatim.
+    r"""Return the character span of `statement` in `text`, white space aside, or None where it is not verbatim.
 
     The first occurrence counts. The comparison is otherwise exact: case and punctuation included.
 
     Example:
-        >>> verbatim_span("It is so. Ann  owns\\nBix. Yes.", "Ann owns Bix.")
+        >>> verbatim_span("It is so. Ann  owns\nBix. Yes.", "Ann owns Bix.")
         (10, 24)
     """
     words: Sequence[str] = statement.split()

@@ -87,9 +87,7 @@ def _objects(verb: Any) -> list[tuple[str, Any]]:
 
 
 def _prepositional(label: str, noun: Any) -> list[tuple[str, Any]]:
-    return [
-        pair for child in noun.children if child.dep_ == "prep" for pair in _objects_of_preposition(label, child)
-    ]
+    return [pair for child in noun.children if child.dep_ == "prep" for pair in _objects_of_preposition(label, child)]
 
 
 def _objects_of_preposition(label: str, preposition: Any) -> list[tuple[str, Any]]:

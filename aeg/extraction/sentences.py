@@ -69,14 +69,23 @@ def self_contained(sentence: Any, title: str, context: str) -> str:
             third-person pronoun is replaced by the title, and what has none is prefixed; `none`: as it stands.
     """
     text = atom_text(sentence.text)
-    name = base_title(title)
-    if context == "none" or not name or KeyedText(text).mentions(name):
+    if context == "none":
         return text
-    if context == "pronoun":
-        resolved = _resolve_leading_pronoun(sentence, text, name)
-        if resolved:
-            return resolved
-    return f"{atom_text(title)}: {text}"
+    prefixed = titled(text, title)
+    if context == "pronoun" and prefixed != text:
+        return _resolve_leading_pronoun(sentence, text, base_title(title)) or prefixed
+    return prefixed
+
+
+def titled(text: str, title: str) -> str:
+    """Return "Title: text", or the text itself where it names the title (parenthesis aside) or there is none.
+
+    Example:
+        >>> titled("It opened in 2002.", "Ice Age (film)"), titled("Ice Age opened.", "Ice Age (film)")
+        ('Ice Age (film): It opened in 2002.', 'Ice Age opened.')
+    """
+    name = base_title(title)
+    return text if not name or KeyedText(text).mentions(name) else f"{atom_text(title)}: {text}"
 
 
 def _resolve_leading_pronoun(sentence: Any, text: str, name: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from aeg.backends.nlp import load_pipeline
 from aeg.config.ranges import param
+from aeg.core.keys import atom_text
 from aeg.core.records import ExtractedAtom, Extraction, Passage
 from aeg.errors import DataError
 from aeg.extraction.abbreviations import abbreviations
@@ -43,7 +44,8 @@ class Syntactic(Extractor):
         context: what makes a sentence of a titled document stand alone where it does not name the title:
             `prefix` puts "Title: " before it, `pronoun` puts the title in the place of a leading third-person
             pronoun (else prefixes), `none` leaves it.
-        title_entity: the title, without a trailing parenthesis, is an entity of every atom of the document.
+        title_entity: the document's title as an entity of each of its atoms: `base` without a trailing
+            parenthesis, `both` also as it stands ("Agni" and "Agni (2004 film)"), `none`.
         named_entities: use named-entity recognition.
         numbers: keep numbers and times as entities.
         noun_chunks: `proper`: the proper nouns of each noun chunk; `all`: each noun chunk (lower-cased texts need
@@ -60,7 +62,7 @@ class Syntactic(Extractor):
 
     pipeline: str = "auto"
     context: str = param("prefix", choices=("prefix", "pronoun", "none"))
-    title_entity: bool = True
+    title_entity: str = param("both", choices=("both", "base", "none"))
     named_entities: bool = True
     numbers: bool = False
     noun_chunks: str = param("proper", choices=("proper", "all", "none"))
@@ -102,7 +104,8 @@ def extract_batch(method: Syntactic, passages: Sequence[Passage]) -> list[Extrac
 
 
 def _extraction(method: Syntactic, passage: Passage, doc: Any) -> Extraction:
-    title = base_title(passage.title) if method.title_entity else ""
+    title = base_title(passage.title)
+    own = {"both": (title, atom_text(passage.title)), "base": (title,), "none": ()}[method.title_entity]
     chunks = list(doc.noun_chunks) if method.noun_chunks != "none" else []
     atoms: list[ExtractedAtom] = []
     triples: list[Triple] = []
@@ -110,17 +113,17 @@ def _extraction(method: Syntactic, passage: Passage, doc: Any) -> Extraction:
         sentence = doc[start:end]
         found = _found(method, sentence, chunks)
         shortened = abbreviations(sentence.text) if method.abbreviations else []
-        names = distinct([title, *(item.name for item in found), *(name for pair in shortened for name in pair)])
+        names = distinct([*own, *(item.name for item in found), *(name for pair in shortened for name in pair)])
         text = self_contained(sentence, passage.title, method.context)
         atoms.append(ExtractedAtom(text, names, sentence.start_char, sentence.end_char))
         triples += [(long, ABBREVIATION, short) for long, short in shortened]
         if method.relations == "dependency":
-            triples += dependency_relations(sentence, found, base_title(passage.title))
+            triples += dependency_relations(sentence, found, title)
         elif method.relations == "cooccurrence":
             triples += cooccurrence_relations(names, method.cooccurrence_window)
     entities = distinct(name for atom in atoms for name in atom.entities)
     if method.relations == "title":
-        triples += title_relations(base_title(passage.title), entities)
+        triples += title_relations(title, entities)
     status = "ok" if entities else "no_entities"
     return Extraction(passage.id, entities, tuple(dict.fromkeys(triples)), tuple(atoms), status)
 

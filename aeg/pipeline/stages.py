@@ -43,11 +43,13 @@ class Pipeline:
     Attributes:
         config: the experiment.
         report: called with a line a stage, for progress.
+        read_only: nothing is cached on disk (an index that is only queried).
         counts: what stages skipped, repaired or failed, by stage, for the manifest.
     """
 
     config: ExperimentConfig
     report: Report = _silent
+    read_only: bool = False
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @cached_property
@@ -73,7 +75,7 @@ class Pipeline:
     @cached_property
     def encoder(self) -> Any:
         """The retriever's encoder, loaded on first use."""
-        return self.methods.encoder.load(self.device, self.store.root)
+        return self.methods.encoder.load(self.device, None if self.read_only else self.store.root)
 
     @cached_property
     def judge(self) -> Any:
@@ -143,32 +145,34 @@ class Pipeline:
     def effective(self, queries: Sequence[Query]) -> list[EffectiveQuery]:
         """Decompose the questions and find the mentions of each effective query (cached)."""
         decomposition, mentions = self.methods.decomposition, self.methods.mentions
-        wanted = self.methods.linking.needs_mentions
+        asked: list[Any] = [decomposition, *([mentions] if self.methods.linking.needs_mentions else [])]
+        if self.read_only:
+            return self._effective(queries)[0]
         artifact = self.store.artifact(
             "queries",
             queries=fingerprint([(query.id, query.question) for query in queries]),
-            decomposition=spec(decomposition),
-            mentions=spec(mentions) if wanted else None,
-            files=[
-                file_hash(path)
-                for method in (decomposition, *([mentions] if wanted else []))
-                for path in method.source_files(self.root)
-            ],
-            code=code_hash(decomposition, mentions),
+            methods=[spec(method) for method in asked],
+            files=[file_hash(path) for method in asked for path in method.source_files(self.root)],
+            code=code_hash(*asked),
         )
         file = artifact.path / "effective.jsonl"
         if not artifact.complete:
-            found = decomposition.decompose(queries, self.root)
-            counts = decomposition.counts(queries, self.root)
-            if wanted:
-                names = mentions.mentions(found, queries, self.root)
-                found = [dataclasses.replace(e, mentions=m) for e, m in zip(found, names, strict=True)]
-                counts += mentions.counts(queries, self.root)
+            found, counts = self._effective(queries)
             write_text(file, "".join(_json_line(dataclasses.asdict(item)) for item in found))
-            artifact.finish(counts=dict(counts))
+            artifact.finish(counts=counts)
         self.counts["queries"] = artifact.facts()["counts"]
         records = [json.loads(line) for line in _lines(file)]
         return [EffectiveQuery(r["query"], r["text"], tuple(r["mentions"])) for r in records]
+
+    def _effective(self, queries: Sequence[Query]) -> tuple[list[EffectiveQuery], dict[str, int]]:
+        decomposition, mentions = self.methods.decomposition, self.methods.mentions
+        found = decomposition.decompose(queries, self.root)
+        counts = decomposition.counts(queries, self.root)
+        if self.methods.linking.needs_mentions:
+            names = mentions.mentions(found, queries, self.root)
+            found = [dataclasses.replace(e, mentions=m) for e, m in zip(found, names, strict=True)]
+            counts += mentions.counts(queries, self.root)
+        return found, dict(counts)
 
 
 EXTRACTION = "extraction.jsonl"

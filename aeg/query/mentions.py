@@ -22,7 +22,7 @@ NUMERIC_LABELS = frozenset({"DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORD
 
 _EDGE_TAGS = frozenset({"DET", "PRON", "PUNCT", "SPACE", "PART", "CCONJ", "ADP", "AUX"})
 _QUOTED = re.compile(
-    r"[\"“„«「『]([^\"“”„«»「」『』]+)[\"”“»」』]"
+    r"[\"“„«「『]([^\"“”„«»「」『』]*)[\"”“»」』]"
     r"|(?<!\w)[‘']((?:[^‘’'\s]|(?<=\w)['’](?=\w))(?:[^‘’']|(?<=\w)['’](?=\w))*)[’'](?!\w)"
 )
 

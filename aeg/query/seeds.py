@@ -96,10 +96,11 @@ def build_seeds(
     count, num_nodes = len(effective), len(atoms) + len(entities)
     vectors, queries = _embeddings(effective, atoms, query_embeddings, config)
     device = torch.device("cpu") if queries is None else queries.device
-    column, row, weight = (part.to(device) for part in _entity_part(links, count, len(entities)))
+    column, row, weight = _entity_part(links, count, len(entities))
+    entity_sum = torch.zeros(count, dtype=torch.float64).index_add_(0, column, weight)  # on the CPU: in order
+    column, row, weight, entity_sum = (part.to(device) for part in (column, row, weight, entity_sum))
     usable, bad = _usable(queries, count, device)
     usable &= len(atoms) > 0
-    entity_sum = torch.zeros(count, dtype=torch.float64, device=device).index_add_(0, column, weight)
     fallback = (entity_sum == 0) & usable & (config.fallback_top_k > 0)
     regular = usable & ~fallback & needs_atoms(config)
     found = _atom_weights(vectors, queries, fallback, regular, config, nearest)

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aeg.core.ranking import TIE, top_k
+from aeg.backends.nearest import build_index
+from aeg.core.ranking import TIE
 
 _BLOCK = 1 << 25  # similarities held at once
 
@@ -97,10 +98,8 @@ def nearest_atoms(vectors: Tensor, queries: Tensor, k: int, index: Any | None = 
         ([[0, 1, 2]], [1.0, 0.6, 0.0])
     """
     k = min(k, len(vectors))
-    if index is None:
-        scores, rows = _search(vectors, queries, k)
-    else:
-        scores, rows = (part.to(queries.device) for part in index.search(queries, k))
+    index = index or build_index(vectors, kind="torch", device=vectors.device)
+    scores, rows = (part.to(queries.device) for part in index.search(queries, k))
     there = rows >= 0
     scores = scores.double()
     low = scores.masked_fill(~there, torch.inf).amin(1)
@@ -138,16 +137,6 @@ def _min_max(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
     equal = ~(span > TIE * torch.maximum(low.abs(), high.abs()))
     scale = torch.where(equal, torch.zeros_like(span), 1.0 / torch.where(equal, torch.ones_like(span), span))
     return scale, torch.where(equal, torch.ones_like(span), -low * scale)
-
-
-def _search(vectors: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    scores, rows = [], []
-    for block in queries.split(_block(vectors)):
-        cosines = vectors @ block.T
-        found, _ = top_k((cosines + 1).clamp_(min=TIE), k)  # top_k ranks what is above 0
-        rows.append(found)
-        scores.append(cosines.T.gather(1, found))
-    return torch.cat(scores), torch.cat(rows)
 
 
 def _block(vectors: Tensor) -> int:

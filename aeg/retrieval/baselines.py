@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from aeg.core.ranking import TIE, top_k
+from aeg.backends.nearest import build_index
+from aeg.core.ranking import top_k
 from aeg.core.records import Passage
 from aeg.errors import ConfigError, DataError, DependencyError
 
@@ -47,11 +48,9 @@ def dense(query_embeddings: Tensor, vectors: Tensor, k: int, index: Any | None =
     queries = query_embeddings.to(vectors)
     if not len(queries) or not len(vectors):
         return _nothing(len(queries), k, vectors.device)
-    if index is not None:
-        scores, rows = (part.to(vectors.device) for part in index.search(queries, min(k, len(vectors))))
-        return _padded(rows, scores, k)
-    parts = [_nearest(vectors, block, min(k, len(vectors))) for block in queries.split(_width(len(vectors)))]
-    return _padded(torch.cat([rows for rows, _ in parts]), torch.cat([scores for _, scores in parts]), k)
+    index = index or build_index(vectors, kind="torch", device=vectors.device)
+    scores, rows = (part.to(vectors.device) for part in index.search(queries, min(k, len(vectors))))
+    return _padded(rows, scores, k)
 
 
 def bm25(
@@ -121,12 +120,6 @@ def _tokens(texts: Sequence[str]) -> list[list[str]]:
         return []
     stemmer = Stemmer.Stemmer("english")
     return bm25s.tokenize(list(texts), stopwords="en", stemmer=stemmer, return_ids=False, show_progress=False)
-
-
-def _nearest(vectors: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    cosines = vectors @ queries.T
-    rows, _ = top_k((cosines + 1).clamp_(min=TIE), k)  # top_k ranks what is above 0
-    return rows, cosines.T.gather(1, rows)
 
 
 def _check_k(k: int) -> None:

@@ -20,6 +20,9 @@ from aeg.core.tables import AtomTable
 from aeg.retrieval.merge import merge_effective
 
 
+_TILE = 64
+
+
 class Scorer(Protocol):
     """What retrieval needs of a propagation method: scores and info, tile by tile."""
 
@@ -62,6 +65,7 @@ class DocumentMap:
         pairs = torch.unique(torch.stack([atoms.occurrence_passage, atoms.occurrence_atom]), dim=1)
         self._passage, self._atom = pairs[0].to(device), pairs[1].to(device)
         self._sum = how == "sum"
+        self._atoms = len(atoms)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
             self._matrix = torch.sparse_coo_tensor(
@@ -70,7 +74,27 @@ class DocumentMap:
 
     def scores(self, atom_scores: Tensor) -> Tensor:
         """Return the documents' scores [documents, columns] for scores of atoms [atoms, columns]."""
-        passages = self._matrix @ atom_scores if self._sum else self._best(atom_scores)
+        return self._documents(self._matrix @ atom_scores if self._sum else self._best(atom_scores))
+
+    def from_atoms(self, rows: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Return the k best documents of ranked atoms [queries, n] (row −1: none), each by its best atom."""
+        tiles = [self._spread(r, s, self._atoms) for r, s in zip(rows.split(_TILE), scores.split(_TILE), strict=True)]
+        return _joined([top_k(self._documents(self._best(tile)), k) for tile in tiles], k, rows)
+
+    def from_passages(self, rows: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Return the k best documents of ranked passages [queries, n] (row −1: none), each by its best passage."""
+        count = len(self._document)
+        tiles = [self._spread(r, s, count) for r, s in zip(rows.split(_TILE), scores.split(_TILE), strict=True)]
+        return _joined([top_k(self._documents(tile), k) for tile in tiles], k, rows)
+
+    def _spread(self, rows: Tensor, scores: Tensor, count: int) -> Tensor:
+        """Scores [count, queries], zero where a row is not ranked."""
+        device = self._document.device
+        out = torch.zeros(count + 1, len(rows), device=device)
+        out.scatter_(0, rows.T.to(device).remainder(count + 1), scores.T.to(device))
+        return out[:count]
+
+    def _documents(self, passages: Tensor) -> Tensor:
         target = self._document.unsqueeze(1).expand_as(passages)
         out = passages.new_zeros(len(self.ids), passages.shape[1])
         return out.scatter_reduce_(0, target, passages, "amax")
@@ -112,3 +136,9 @@ def retrieve(
     atoms = merge_effective(columns[0], columns[1], effective_to_query, num_queries, config.depth)
     found = merge_effective(columns[2], columns[3], effective_to_query, num_queries, config.passage_top_k)
     return Retrieved(*atoms, *found, infos=infos, seconds=time.perf_counter() - started)
+
+
+def _joined(parts: list[tuple[Tensor, Tensor]], k: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    if not parts:
+        return like.new_full((0, k), -1), torch.zeros(0, k, device=like.device)
+    return torch.cat([rows for rows, _ in parts]), torch.cat([scores for _, scores in parts])

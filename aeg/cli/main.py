@@ -1,0 +1,57 @@
+"""The command `aeg`: subcommands are imported only when they are called, so that `aeg --help` is fast."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from aeg import __version__
+from aeg.errors import AegError
+
+_COMMANDS = {
+    "run": ("run one experiment config end to end", "aeg.cli.run"),
+    "index": ("build an index of your own documents", "aeg.cli.index"),
+    "query": ("ask an index a question", "aeg.cli.query"),
+    "stats": ("print the graph statistics of an index", "aeg.cli.stats"),
+    "check-method": ("run the contract on a registered propagation method", "aeg.cli.check_method"),
+}
+EXIT_ERROR = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code: 0, or 2 on an error that the input caused."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given
+    given = [argument for argument in given if argument != "--debug"]
+    parser = argparse.ArgumentParser(prog="aeg", description="Graph-based evidence retrieval over atoms and entities.")
+    parser.add_argument("--version", action="version", version=f"aeg {__version__}")
+    parser.add_argument("--debug", action="store_true", help="show a traceback where a command fails")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, (summary, _) in _COMMANDS.items():
+        commands.add_parser(name, help=summary, add_help=False)
+    known, rest = parser.parse_known_args(given[:1]), given[1:]
+    logging.basicConfig(level=logging.INFO if debug else logging.WARNING, format="%(levelname)s: %(message)s")
+    try:
+        command = import_module(_COMMANDS[known[0].command][1])
+        return int(command.main(rest))
+    except AegError as error:
+        return _fail(error, debug)
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted; run the same command again to go on where it stopped\n")
+        return 130
+    except BrokenPipeError:
+        return 0
+
+
+def _fail(error: AegError, debug: bool) -> int:
+    if debug:
+        logging.getLogger("aeg").exception("%s", error)
+    sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
+    return EXIT_ERROR
+
+
+if __name__ == "__main__":
+    sys.exit(main())

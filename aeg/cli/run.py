@@ -1,0 +1,25 @@
+"""`aeg run`: one experiment config, end to end."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from aeg.cli.terminal import Reporter, say
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the experiment that the arguments name; print its table and the run folder."""
+    parser = argparse.ArgumentParser(
+        prog="aeg run", description="Run one experiment: corpus, graph, propagation, evaluation, table, run folder."
+    )
+    parser.add_argument("config", help="a YAML file, or the name of a shipped config (configs/quickstart.yaml)")
+    parser.add_argument("overrides", nargs="*", metavar="key.sub=value", help="override the config")
+    given = parser.parse_args(arguments)
+    from aeg.config.load import load_config
+    from aeg.experiment.run import run
+
+    outcome = run(load_config(given.config, given.overrides), Reporter())
+    say(outcome.text)
+    say(f"\nrun folder: {outcome.folder}")
+    return 0

@@ -1,0 +1,130 @@
+"""An index of one's own documents: built once, then queried."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aeg.artifacts import read_json, write_text
+from aeg.config.load import to_plain
+from aeg.config.merge import into_dataclass
+from aeg.config.schema import ExperimentConfig
+from aeg.core.ranking import top_k
+from aeg.core.records import Query
+from aeg.errors import DataError
+from aeg.graph import AtomEntityGraph, load
+from aeg.pipeline.retrieving import Retriever
+from aeg.pipeline.stages import Pipeline, Report
+from aeg.propagation.base import Context
+from aeg.retrieval.carriers import carriers
+from aeg.retrieval.merge import merge_effective
+
+_FILE = "index.json"
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One ranked atom, with where it stands and what carried its score.
+
+    Attributes:
+        rank: from 1.
+        score: of the best effective query.
+        atom: the atom's text.
+        atom_id: its id.
+        sources: (document id, passage id, character span in the passage or None) of each occurrence.
+        entities: (name, share) of the entities that carried the score, strongest first.
+    """
+
+    rank: int
+    score: float
+    atom: str
+    atom_id: str
+    sources: tuple[tuple[str, str, tuple[int, int] | None], ...]
+    entities: tuple[tuple[str, float], ...]
+
+
+def own_corpus(path: Path) -> dict[str, Any]:
+    """Return the corpus section for a folder of text or Markdown files, or a file of JSON lines.
+
+    Raises:
+        DataError: if there is neither.
+    """
+    if path.is_dir():
+        return {"name": "text_folder", "path": str(path.resolve())}
+    if path.is_file() and path.suffix in (".jsonl", ".json"):
+        return {"name": "jsonl", "documents": str(path.resolve())}
+    raise DataError(f"{path}: expected a folder of .txt and .md files, or a .jsonl file with id and text a line")
+
+
+def build_index(config: ExperimentConfig, folder: Path, report: Report) -> Pipeline:
+    """Build (or go on building) the index of `config`'s corpus in `folder`."""
+    pipeline = Pipeline(dataclasses.replace(config, artifacts_dir=str(folder)), report)
+    (folder / _FILE).unlink(missing_ok=True)
+    corpus = pipeline.corpus(pipeline.methods.corpus)
+    _, name = pipeline.graph(pipeline.passages(corpus))
+    content = {"format": _FORMAT, "graph": name, "config": to_plain(config), "counts": pipeline.counts}
+    write_text(folder / _FILE, json.dumps(content, indent=1, sort_keys=True) + "\n")
+    return pipeline
+
+
+def open_index(folder: Path) -> tuple[Pipeline, AtomEntityGraph, str]:
+    """Return the pipeline, graph and graph fingerprint of an index; nothing is written to it.
+
+    Raises:
+        DataError: if there is no index, or its building was interrupted.
+    """
+    file = folder / _FILE
+    if not file.is_file():
+        if any((folder / stage).is_dir() for stage in ("extraction", "graph")):
+            raise DataError(f"{folder}: index incomplete; run the same `aeg index` again, it goes on where it stopped")
+        raise DataError(f"{folder}: no index here; build one with `aeg index PATH --out {folder}`")
+    content = read_json(file)
+    if content.get("format") != _FORMAT:
+        raise DataError(f"{file}: got format {content.get('format')}, expected {_FORMAT}; build the index again")
+    config = into_dataclass(ExperimentConfig, {**content["config"], "artifacts_dir": str(folder)})
+    pipeline = Pipeline(config, read_only=True)
+    return pipeline, load(folder / "graph" / content["graph"][:32]), content["graph"]
+
+
+class Searcher:
+    """Answers questions from an open index."""
+
+    def __init__(self, folder: Path) -> None:
+        pipeline, self.graph, name = open_index(folder)
+        self.retriever = Retriever(pipeline, self.graph, name)
+        self.method = pipeline.methods.propagation[0].method
+
+    def search(self, question: str, k: int = 10) -> list[Evidence]:
+        """Return the k best atoms for a question.
+
+        Raises:
+            DataError: if the question has no text.
+        """
+        if not question.strip():
+            raise DataError("got an empty question, expected some text")
+        seeding = self.retriever.seeding([Query("question", question)])
+        op, atoms = self.retriever.operator, len(self.graph.atoms)
+        scores, _ = self.method(op, seeding.seeds, Context(query_embeddings=seeding.embeddings))
+        rows, values = merge_effective(*top_k(scores[:atoms], k), seeding.of_query, 1, k)
+        best = scores[:atoms].argmax(1)
+        found = []
+        for rank, (row, value) in enumerate(zip(rows[0].tolist(), values[0].tolist(), strict=True), start=1):
+            if row >= 0:
+                carried = carriers(op, scores[:, int(best[row])], row, atoms)
+                found.append(self._evidence(rank, row, value, carried))
+        return found
+
+    def _evidence(self, rank: int, row: int, score: float, carried: list[tuple[int, float]]) -> Evidence:
+        table = self.graph.atoms
+        places = (table.occurrence_atom == row).nonzero().squeeze(1).tolist()
+        sources = []
+        for at in places:
+            passage = self.graph.passages[int(table.occurrence_passage[at])]
+            start, end = table.occurrence_span[at].tolist()
+            sources.append((passage.doc_id, passage.id, (start, end) if start >= 0 else None))
+        names = tuple((self.graph.entities.names[entity], share) for entity, share in carried)
+        return Evidence(rank, score, table.texts[row], table.ids[row], tuple(sources), names)

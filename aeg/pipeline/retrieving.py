@@ -1,0 +1,217 @@
+"""The stages from questions to rankings: linking, seeds, propagation, baselines."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from aeg.artifacts import code_hash, fingerprint
+from aeg.backends import nearest
+from aeg.core import operator as operator_module
+from aeg.core import ranking as ranking_module
+from aeg.core import seeds as seeds_module
+from aeg.core.operator import Operator
+from aeg.core.progress import progress
+from aeg.core.records import EffectiveQuery, Query
+from aeg.core.seeds import Seeds
+from aeg.graph import AtomEntityGraph, operator, weights
+from aeg.pipeline.methods import LabelledMethod
+from aeg.pipeline.ranking import Ranking, per_question
+from aeg.pipeline.stages import Pipeline, spec
+from aeg.propagation import base as propagation_base
+from aeg.propagation import chebyshev
+from aeg.propagation.base import Context, Info
+from aeg.query import seeds as query_seeds
+from aeg.query.base import Link
+from aeg.query.seeds import SeedTrace, build_seeds
+from aeg.retrieval import search as search_module
+from aeg.retrieval.baselines import bm25, dense, searchable
+from aeg.retrieval.merge import merge_effective
+from aeg.retrieval.search import DocumentMap, retrieve
+
+
+@dataclass(frozen=True, eq=False)
+class Seeding:
+    """The questions of a corpus, ready to be propagated.
+
+    Attributes:
+        queries: the questions, ordered by id.
+        effective: their effective queries.
+        of_query: int64 [effective], rows of `queries`.
+        embeddings: [effective, d].
+        links: linked entities of each effective query.
+        seeds: their seeds.
+        trace: what the seeds are made of.
+        seconds: wall time of embedding, linking and seeding.
+    """
+
+    queries: Sequence[Query]
+    effective: Sequence[EffectiveQuery]
+    of_query: Tensor
+    embeddings: Tensor
+    links: Sequence[Sequence[Link]]
+    seeds: Seeds
+    trace: SeedTrace
+    seconds: float
+
+
+class Retriever:
+    """Ranks the atoms and documents of one graph for a list of questions."""
+
+    def __init__(self, pipeline: Pipeline, graph: AtomEntityGraph, graph_fingerprint: str) -> None:
+        self.pipeline, self.graph, self.graph_fingerprint = pipeline, graph, graph_fingerprint
+        self.config = pipeline.config
+        self.operator: Operator = operator(graph, self.config.operator).to(pipeline.device)
+        how = self.config.retrieval.passage_score
+        self.documents = DocumentMap(graph.atoms, graph.passages, how, pipeline.device)
+        index = dict(self.config.retrieval.index)
+        assert graph.atoms.embeddings is not None
+        self.index = nearest.build_index(
+            graph.atoms.embeddings, kind=index.pop("name"), device=pipeline.device, **index
+        )
+
+    def seeding(self, queries: Sequence[Query]) -> Seeding:
+        """Embed, link and seed the questions."""
+        started = time.perf_counter()
+        pipeline = self.pipeline
+        effective = pipeline.effective(queries)
+        embeddings = pipeline.encoder.encode([item.text for item in effective], kind="query")
+        links = pipeline.methods.linking.link(effective, self.graph.entities, pipeline.encoder)
+        seeds, trace = build_seeds(
+            effective, links, self.graph.atoms, self.graph.entities, embeddings, self.config.query.seeds, self.index
+        )
+        counts = {name: int(flag.sum()) for name, flag in trace.flags.items()}
+        pipeline.counts["seeds"] = {"effective_queries": len(effective), **counts}
+        pipeline.report(
+            f"seeds: {len(effective):,} effective queries, {sum(map(len, links)):,} linked entities, "
+            f"{counts['fallback']:,} without a link"
+        )
+        of_query = torch.tensor([item.query for item in effective], dtype=torch.int64)
+        return Seeding(queries, effective, of_query, embeddings, links, seeds, trace, time.perf_counter() - started)
+
+    def rankings(self, seeding: Seeding) -> list[Ranking]:
+        """Rank by every propagation method of the config, then by every baseline."""
+        jobs = [
+            (item, seed)
+            for item in self.pipeline.methods.propagation
+            for seed in (self.config.seeds if item.method.stochastic else [None])
+        ]
+        found = [self.propagated(item, seeding, seed) for item, seed in progress(jobs, len(jobs), "propagation")]
+        return found + [self.baseline(name, seeding) for name in self.config.evaluation.baselines]
+
+    def propagated(self, item: LabelledMethod, seeding: Seeding, seed: int | None) -> Ranking:
+        """Rank by one propagation method (cached)."""
+        config = self.config
+        artifact = self.pipeline.store.artifact(
+            "ranking",
+            graph=self.graph_fingerprint,
+            queries=[(query.id, query.question) for query in seeding.queries],
+            effective=fingerprint([dataclasses.astuple(item) for item in seeding.effective]),
+            links=fingerprint([[dataclasses.astuple(link) for link in links] for links in seeding.links]),
+            encoder=self.pipeline.encoder.fingerprint,
+            seeds=dataclasses.asdict(config.query.seeds),
+            operator=dataclasses.asdict(config.operator),
+            retrieval=dataclasses.asdict(config.retrieval),
+            device=self.pipeline.device.type,
+            method=[item.name, spec(item.method), seed],
+            code=code_hash(item.method, *_SCORING_CODE),
+        )
+        file = artifact.path / "ranking.safetensors"
+        if artifact.complete:
+            return Ranking.load(file, item.label, "atom", seed, artifact.facts()["seconds"])
+        ranking = self._propagate(item, seeding, seed)
+        ranking.save(file)
+        artifact.finish(seconds=ranking.seconds)
+        return ranking
+
+    def _propagate(self, item: LabelledMethod, seeding: Seeding, seed: int | None) -> Ranking:
+        context = Context(seed=seed or 0, query_embeddings=seeding.embeddings)
+        questions = len(seeding.queries)
+        found = retrieve(
+            item.method,
+            self.operator,
+            seeding.seeds,
+            seeding.of_query,
+            questions,
+            self.documents,
+            len(self.graph.atoms),
+            self.config.retrieval,
+            context,
+        )
+        info = Info.join(found.infos)
+        flags = {"not_converged": ~info.converged, **info.flags, **seeding.trace.flags}
+        return Ranking(
+            item.label,
+            "atom",
+            seed,
+            found.atoms,
+            found.atom_scores,
+            found.documents,
+            found.document_scores,
+            per_question(info.iterations, seeding.of_query, questions),
+            per_question(info.residual, seeding.of_query, questions),
+            {name: per_question(flag.cpu(), seeding.of_query, questions) for name, flag in flags.items()},
+            found.seconds,
+        )
+
+    def baseline(self, name: str, seeding: Seeding) -> Ranking:
+        """Rank without the graph: nearest atoms, nearest passages, or BM25 over passages.
+
+        Dense baselines take the effective queries and unite what they find (eq. 10); BM25 takes the question
+        itself, as its scores of different texts do not compare.
+        """
+        retrieval, questions = self.config.retrieval, len(seeding.queries)
+        passages = self.graph.passages
+        if name == "dense_atoms":
+            started = time.perf_counter()
+            width = max(retrieval.depth, 10 * retrieval.passage_top_k)
+            rows, scores = dense(seeding.embeddings, self.index.vectors, width, self.index)
+            units = merge_effective(rows, scores, seeding.of_query, questions, retrieval.depth)
+            documents = self.documents.from_atoms(rows, scores, retrieval.passage_top_k)
+            documents = merge_effective(*documents, seeding.of_query, questions, retrieval.passage_top_k)
+            return self._plain(name, "atom", units, documents, time.perf_counter() - started)
+        texts = [searchable(passage) for passage in passages]
+        if name == "dense_passages":
+            vectors = self.pipeline.encoder.encode(texts)
+            started = time.perf_counter()
+            rows, scores = dense(seeding.embeddings, vectors, retrieval.passage_top_k)
+            rows, scores = merge_effective(rows, scores, seeding.of_query, questions, retrieval.passage_top_k)
+        else:
+            started = time.perf_counter()
+            rows, scores = bm25(texts, [query.question for query in seeding.queries], retrieval.passage_top_k)
+        documents = self.documents.from_passages(rows, scores, retrieval.passage_top_k)
+        return self._plain(name, "passage", (rows, scores), documents, time.perf_counter() - started)
+
+    def _plain(
+        self, name: str, unit: str, units: tuple[Tensor, Tensor], documents: tuple[Tensor, Tensor], seconds: float
+    ) -> Ranking:
+        questions = len(units[0])
+        return Ranking(
+            name,
+            unit,
+            None,
+            *(part.cpu() for part in (*units, *documents)),
+            iterations=torch.zeros(questions, dtype=torch.int64),
+            residual=torch.zeros(questions, dtype=torch.float64),
+            seconds=seconds,
+        )
+
+
+_SCORING_CODE: tuple[Any, ...] = (
+    operator_module,
+    ranking_module,
+    seeds_module,
+    propagation_base,
+    chebyshev,
+    query_seeds,
+    search_module,
+    weights,
+    sys.modules[merge_effective.__module__],
+)
