@@ -79,7 +79,7 @@ def test_jsonl(tmp_path):
     assert dict(corpus.counts) == {
         "duplicate_documents": 1, "ignored_field:url": 1, "ignored_field:note": 1
     }  # fmt: skip
-    assert not corpus.prechunked
+    assert corpus.prechunked
 
 
 def test_jsonl_without_questions_and_with_an_absolute_path(tmp_path):
@@ -202,8 +202,13 @@ def folder(tmp_path):
     return root
 
 
-def test_text_folder(folder):
+def test_text_folder_takes_names_for_titles_only_when_asked(folder):
     corpus = CORPORA.make("text_folder", path="notes").load(folder.parent)
+    assert [document.title for document in corpus.documents] == ["", "Zürich `x`", "", ""]
+
+
+def test_text_folder(folder):
+    corpus = CORPORA.make("text_folder", path="notes", title="name").load(folder.parent)
     assert [(document.id, document.title) for document in corpus.documents] == [
         ("a.txt", "a"),
         ("b/note.MD", "Zürich `x`"),
@@ -248,4 +253,4 @@ def test_sample_ships_with_the_package():
     assert len({query.type for query in corpus.queries}) == 4
     assert all(document.text.strip() for document in corpus.documents)
     assert not corpus.counts
-    assert not corpus.prechunked
+    assert corpus.prechunked

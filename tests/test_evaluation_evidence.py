@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -24,6 +25,11 @@ def token_spans(texts):
     return [[match.span() for match in re.finditer(r"\w+|[^\w\s]", text)] for text in texts]
 
 
+@functools.cache
+def bucket(stem):
+    return int(hashlib.sha1(stem.encode()).hexdigest(), 16)
+
+
 class Judge:
     """A real, if plain, encoder: hashed bags of stems; it keeps what it was asked to encode."""
 
@@ -35,8 +41,8 @@ class Judge:
         self.asked += texts
         vectors = torch.zeros(len(texts), self.dimensions)
         for row, text in enumerate(texts):
-            for stem in content_stems(text) or {""}:
-                vectors[row, int(hashlib.sha1(stem.encode()).hexdigest(), 16) % self.dimensions] += 1
+            buckets = [bucket(stem) % self.dimensions for stem in content_stems(text) or {""}]
+            vectors[row, buckets] = 1
         return torch.nn.functional.normalize(vectors, dim=1)
 
 

@@ -19,6 +19,12 @@ from aeg.query import similarity as similarity_module
 ATOMS, ENTITIES, DIM = 12, 5, 6
 
 
+def config_of(balance: str = "alpha", **params: object) -> SeedsConfig:
+    """The paper's settings, whatever the defaults are."""
+    paper = {"alpha": 0.1, "atom_share": 0.5, "atom_top_k": None, "fallback_top_k": 30}
+    return SeedsConfig(**{"balance": balance, **paper, **params})
+
+
 def unit(seed: int, rows: int) -> torch.Tensor:
     values = torch.randn(rows, DIM, generator=torch.Generator().manual_seed(seed))
     return values / values.norm(dim=1, keepdim=True)
@@ -89,7 +95,7 @@ def normalised(seeds) -> torch.Tensor:
     st.sampled_from([1, 1 << 25]),
 )
 def test_seeds_equal_the_definition(balance, value, top_k, fallback, seed, block):
-    config = SeedsConfig(balance, alpha=value, atom_share=value, atom_top_k=top_k, fallback_top_k=fallback)
+    config = config_of(balance, alpha=value, atom_share=value, atom_top_k=top_k, fallback_top_k=fallback)
     embeddings = unit(seed, 4)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(similarity_module, "_BLOCK", block)
@@ -106,7 +112,7 @@ def test_seeds_equal_the_definition(balance, value, top_k, fallback, seed, block
 
 
 def test_alpha_weighs_raw_scores():
-    seeds, _ = built(SeedsConfig(alpha=0.1), embeddings=unit(3, 4))
+    seeds, _ = built(config_of(alpha=0.1), embeddings=unit(3, 4))
     tile = seeds.tile(0, 4)
     assert float(tile[:ATOMS, 0].max()) == pytest.approx(0.1, abs=1e-6)
     assert float(tile[:ATOMS, 0].min()) == pytest.approx(0.0, abs=1e-6)
@@ -115,14 +121,14 @@ def test_alpha_weighs_raw_scores():
 
 @pytest.mark.parametrize("top_k", [None, 4])
 def test_share_sums(top_k):
-    seeds, trace = built(SeedsConfig("share", atom_share=0.8, atom_top_k=top_k, fallback_top_k=0))
+    seeds, trace = built(config_of("share", atom_share=0.8, atom_top_k=top_k, fallback_top_k=0))
     tile = seeds.tile(0, 4)
     assert tile[:ATOMS].sum(0).tolist() == pytest.approx([0.8, 1.0, 0.8, 0.8], abs=1e-5)
     assert tile[ATOMS:].sum(0).tolist() == pytest.approx([0.2, 0.0, 0.2, 0.2], abs=1e-6)
     assert trace.atom_mass.tolist() == pytest.approx([0.8, 1.0, 0.8, 0.8], abs=1e-9)
 
 
-@pytest.mark.parametrize("config", [SeedsConfig(alpha=0.5), SeedsConfig(alpha=0.5, atom_top_k=5)])
+@pytest.mark.parametrize("config", [config_of(alpha=0.5), config_of(alpha=0.5, atom_top_k=5)])
 def test_equal_scores_weigh_one(config):
     same = unit(5, 1).repeat(ATOMS, 1)
     seeds, trace = built(config, atoms=atom_table(same), embeddings=unit(6, 4))
@@ -134,11 +140,11 @@ def test_equal_scores_weigh_one(config):
 
 
 def test_without_embeddings_where_none_are_needed():
-    config = SeedsConfig(alpha=0.0)
+    config = config_of(alpha=0.0)
     assert not needs_atoms(config)
-    assert needs_atoms(SeedsConfig())
-    assert needs_atoms(SeedsConfig("share", alpha=0.0))
-    assert not needs_atoms(SeedsConfig("share", atom_share=0.0))
+    assert needs_atoms(config_of())
+    assert needs_atoms(config_of("share", alpha=0.0))
+    assert not needs_atoms(config_of("share", atom_share=0.0))
     seeds, trace = built(config, embeddings=None, atoms=atom_table(None))
     assert seeds.dense is None
     assert seeds.ptr.tolist() == [0, 2, 2, 3, 5]
@@ -151,22 +157,22 @@ def test_without_embeddings_where_none_are_needed():
 
 def test_missing_or_misshapen_input_is_named():
     with pytest.raises(ConfigError, match=r"alpha = 0\.1 seeds atoms"):
-        built(SeedsConfig(), embeddings=None)
+        built(config_of(), embeddings=None)
     with pytest.raises(ConfigError, match=r"atom_share = 0\.5"):
-        built(SeedsConfig("share"), embeddings=None)
+        built(config_of("share"), embeddings=None)
     with pytest.raises(DataError, match="atoms without any"):
-        built(SeedsConfig(), atoms=atom_table(None))
+        built(config_of(), atoms=atom_table(None))
     with pytest.raises(DataError, match=r"\(4, 3\), expected \(4, 6\)"):
-        built(SeedsConfig(), embeddings=torch.ones(4, 3))
+        built(config_of(), embeddings=torch.ones(4, 3))
     with pytest.raises(DataError, match="links of 3 queries, expected 4"):
-        build_seeds(QUERIES, LINKS[:3], atom_table(VECTORS), TABLE, None, SeedsConfig(alpha=0.0))
+        build_seeds(QUERIES, LINKS[:3], atom_table(VECTORS), TABLE, None, config_of(alpha=0.0))
     with pytest.raises(DataError, match="entities 9 to 9, expected 0 to 4"):
-        built(SeedsConfig(alpha=0.0), links=[(Link(9, 1.0, "x"),)], embeddings=None)
+        built(config_of(alpha=0.0), links=[(Link(9, 1.0, "x"),)], embeddings=None)
     with pytest.raises(DataError, match=r"weight -1\.0"):
-        built(SeedsConfig(alpha=0.0), links=[(Link(1, -1.0, "x"),)], embeddings=None)
+        built(config_of(alpha=0.0), links=[(Link(1, -1.0, "x"),)], embeddings=None)
 
 
-@pytest.mark.parametrize("config", [SeedsConfig(), SeedsConfig("share", atom_top_k=3)])
+@pytest.mark.parametrize("config", [config_of(), config_of("share", atom_top_k=3)])
 @pytest.mark.parametrize("bad", [float("nan"), 0.0])
 def test_a_bad_embedding_is_flagged_and_leaves_the_others_alone(config, bad):
     good = unit(1, 4)
@@ -189,7 +195,7 @@ def test_an_index_is_asked_instead_of_all_vectors():
             scores = torch.tensor([[0.9, 0.5, 0.7, 0.0]]).repeat(len(queries), 1)
             return scores, torch.tensor([[7, 3, 5, -1]]).repeat(len(queries), 1)
 
-    seeds, trace = built(SeedsConfig(alpha=1.0, atom_top_k=4), nearest=Index(), links=[(), LINKS[0]])
+    seeds, trace = built(config_of(alpha=1.0, atom_top_k=4), nearest=Index(), links=[(), LINKS[0]])
     tile = seeds.tile(0, 2)
     for column in (0, 1):
         assert tile[:ATOMS, column].nonzero().squeeze(1).tolist() == [5, 7]
@@ -198,17 +204,17 @@ def test_an_index_is_asked_instead_of_all_vectors():
 
 
 def test_keys_are_stable_and_small_cases_work():
-    seeds, _ = built(SeedsConfig())
+    seeds, _ = built(config_of())
     digest = hashlib.sha256(b"query 2").digest()[:8]
     assert seeds.keys[2].item() == int.from_bytes(digest, "big", signed=True)
     assert seeds.keys.dtype == torch.int64
     assert len(set(seeds.keys.tolist())) == 4
-    empty, trace = built(SeedsConfig(), links=[], embeddings=torch.zeros(0, DIM))
+    empty, trace = built(config_of(), links=[], embeddings=torch.zeros(0, DIM))
     assert empty.num_queries == 0
     assert len(trace.atom_mass) == 0
-    no_atoms, trace = built(SeedsConfig(), atoms=atom_table(torch.zeros(0, DIM), 0))
+    no_atoms, trace = built(config_of(), atoms=atom_table(torch.zeros(0, DIM), 0))
     assert no_atoms.tile(0, 4).shape == (ENTITIES, 4)
     assert trace.flags["no_seeds"].tolist() == [False, True, False, False]
-    one, trace = built(SeedsConfig(), atoms=atom_table(VECTORS[:1], 1))
+    one, trace = built(config_of(), atoms=atom_table(VECTORS[:1], 1))
     assert trace.atom_mass[1].item() == 1.0
     assert one.tile(0, 4)[0].tolist() == pytest.approx([0.1, 1.0, 0.1, 0.1])

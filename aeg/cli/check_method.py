@@ -17,7 +17,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("params", nargs="*", metavar="parameter=value", help="parameters of the method")
     parser.add_argument("--plugin", action="append", default=[], help="module or file that registers it")
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:N")
-    given = parser.parse_args(arguments)
+    given = parser.parse_intermixed_args(arguments)
     from omegaconf import OmegaConf
 
     from aeg.backends.device import resolve_device

@@ -19,7 +19,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--out", type=Path, required=True, metavar="INDEX", help="folder of the index")
     parser.add_argument("--config", help="a YAML file with the stages' settings")
     parser.add_argument("overrides", nargs="*", metavar="key.sub=value", help="override the config")
-    given = parser.parse_args(arguments)
+    given = parser.parse_intermixed_args(arguments)
     import dataclasses
 
     from aeg.config.load import load_config

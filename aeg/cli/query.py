@@ -22,7 +22,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("question")
     parser.add_argument("--top", type=int, default=10, metavar="K", help="atoms to print (default 10)")
     parser.add_argument("--json", action="store_true", help="print one JSON object an atom")
-    given = parser.parse_args(arguments)
+    given = parser.parse_intermixed_args(arguments)
     if given.top < 1:
         parser.error(f"--top: got {given.top}, expected at least 1")
     from aeg.index import Searcher

@@ -15,7 +15,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("config", help="a YAML file, or the name of a shipped config (configs/quickstart.yaml)")
     parser.add_argument("overrides", nargs="*", metavar="key.sub=value", help="override the config")
-    given = parser.parse_args(arguments)
+    given = parser.parse_intermixed_args(arguments)
     from aeg.config.load import load_config
     from aeg.experiment.run import run
 

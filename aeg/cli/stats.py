@@ -16,7 +16,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="aeg stats", description="Print the graph statistics of an index.")
     parser.add_argument("index", type=Path, help="folder made by `aeg index`")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    given = parser.parse_args(arguments)
+    given = parser.parse_intermixed_args(arguments)
     from aeg.graph import statistics
     from aeg.index import open_index
 

@@ -112,6 +112,7 @@ class EvaluationConfig(Checked):
     Attributes:
         ks: cut-offs of recall and nDCG over passages.
         budgets: token budgets of the evidence measures.
+        partial: a text that exceeds the budget is cut where the budget ends; false leaves it out whole.
         encoder: the fixed judge of evidence similarity; not swapped with the retriever's encoder.
         resamples: bootstrap resamples behind each interval.
         bootstrap_seed: seed of the resampling.
@@ -121,6 +122,7 @@ class EvaluationConfig(Checked):
 
     ks: list[int] = field(default_factory=lambda: [2, 5, 10])
     budgets: list[int] = field(default_factory=lambda: [256, 512, 1024])
+    partial: bool = True
     encoder: dict[str, Any] = _named("hf", model="minilm")
     resamples: int = param(10_000, ge=100)
     bootstrap_seed: int = 0
@@ -151,8 +153,8 @@ class ExperimentConfig(Checked):
         plugins: modules or files imported before anything is looked up.
         workers: processes for extraction; 0 takes one for each core.
         corpus, extraction, encoder: `{name: ..., parameter: ...}` of a registered method.
-        propagation: a list of `{name: ..., parameter: ..., label: ...}`; `label` tells two settings of one
-            method apart in tables.
+        propagation: a list of `{name: ..., parameter: ..., label: ..., seeds: {...}}`; `label` tells two settings
+            of one method apart in tables, `seeds` overrides keys of `query.seeds` for that entry.
     """
 
     name: str = "run"

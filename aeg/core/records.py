@@ -91,7 +91,9 @@ class Extraction:
     """What was extracted from one passage (paper, section 3.1).
 
     Attributes:
-        status: `ok`; `empty` for a passage without text; `no_entities` where nothing but text was found.
+        status: `ok`; `empty` for a passage without text; `no_entities` where nothing but text was found;
+            `missing` where a recorded extraction has no entry for the passage; `repaired` where malformed triples
+            of a recorded entry were left out.
         triples: (subject, relation, object), used only for relevance edges, never as evidence.
     """
 

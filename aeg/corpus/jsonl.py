@@ -28,22 +28,24 @@ class JsonLines(CorpusLoader):
     Attributes:
         documents: the file of documents, relative to `data_root`.
         questions: the file of questions, None for a corpus without any.
+        prechunked: each document is one passage, however long it is.
 
     Example:
         >>> CORPORA.make("jsonl", documents="papers.jsonl")
-        JsonLines(documents='papers.jsonl', questions=None)
+        JsonLines(documents='papers.jsonl', questions=None, prechunked=False)
     """
 
     documents: str = "documents.jsonl"
     questions: str | None = None
+    prechunked: bool = False
 
     def load(self, root: Path | None) -> Corpus:
         """Return the corpus; see `CorpusLoader.load`."""
         questions = None if self.questions is None else resolve(root, self.questions)
-        return load_lines(resolve(root, self.documents), questions)
+        return load_lines(resolve(root, self.documents), questions, self.prechunked)
 
 
-def load_lines(documents: Path, questions: Path | None) -> Corpus:
+def load_lines(documents: Path, questions: Path | None, prechunked: bool = False) -> Corpus:
     """Return the corpus of a file of documents and, where given, one of questions.
 
     Raises:
@@ -55,7 +57,7 @@ def load_lines(documents: Path, questions: Path | None) -> Corpus:
     check_unique(((item.identifier("id"), item.where) for item in items), "document")
     found = [_document(item, counts) for item in items]
     queries = [] if questions is None else read_questions(questions, {document.id for document in found}, counts)
-    return unite(found, queries, source=documents, counts=counts)
+    return unite(found, queries, source=documents, prechunked=prechunked, counts=counts)
 
 
 def read_questions(path: Path, known: Collection[str], counts: Counter[str]) -> list[Query]:

@@ -17,6 +17,8 @@ from aeg.errors import DataError
 class Sample(CorpusLoader):
     """Loads the documents and questions in `aeg/corpus/sample_data`; needs no data folder.
 
+    Each document is one passage, as the recorded extraction that ships with it has one entry a document.
+
     Example:
         >>> CORPORA.make("sample")
         Sample()
@@ -27,4 +29,4 @@ class Sample(CorpusLoader):
         with as_file(files("aeg.corpus") / "sample_data") as folder:
             if not (folder / "documents.jsonl").is_file():
                 raise DataError(f"{folder}: no documents.jsonl; expected the package's sample; reinstall the package")
-            return load_lines(folder / "documents.jsonl", folder / "questions.jsonl")
+            return load_lines(folder / "documents.jsonl", folder / "questions.jsonl", prechunked=True)

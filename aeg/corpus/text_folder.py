@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from aeg.config.ranges import param
 from aeg.core.records import Corpus, Document
 from aeg.corpus.base import CORPORA, CorpusLoader
 from aeg.corpus.dedup import unite
@@ -25,21 +26,24 @@ _FENCE = re.compile(r" {0,3}(```|~~~)")
 class TextFolder(CorpusLoader):
     """Loads every .txt and .md file below a folder, sorted by path.
 
-    A document's id is its path in the folder ("notes/a.md"), its title the first heading of a Markdown file,
-    else the file's name without suffix; files of the same text are duplicates whatever their names. Files
-    without text are kept. Other files, and hidden ones, are left out and counted as `skipped_files`.
+    A document's id is its path in the folder ("notes/a.md"), its title the first heading of a Markdown file;
+    files of the same text are duplicates whatever their names. Files without text are kept. Other files, and
+    hidden ones, are left out and counted as `skipped_files`.
 
     Attributes:
         path: the folder, relative to `data_root`.
         questions: a file of questions in JSON lines as for `jsonl`, None for none.
+        title: what a file without a heading is called: nothing (`heading`), or its name without suffix (`name`),
+            for folders whose files are named after their subjects.
 
     Example:
         >>> CORPORA.make("text_folder", path="notes")
-        TextFolder(path='notes', questions=None)
+        TextFolder(path='notes', questions=None, title='heading')
     """
 
     path: str
     questions: str | None = None
+    title: str = param("heading", choices=("heading", "name"))
 
     def load(self, root: Path | None) -> Corpus:
         """Return the corpus; see `CorpusLoader.load`."""
@@ -54,7 +58,7 @@ class TextFolder(CorpusLoader):
                 counts["skipped_files"] += 1
                 continue
             text = read_text(path, "a text file")
-            documents.append(Document(name, text, _title(path, text)))
+            documents.append(Document(name, text, _heading(path, text) or (path.stem if self.title == "name" else "")))
         if not documents:
             raise DataError(f"{folder}: got no .txt or .md file, expected at least one; check the path")
         queries = []
@@ -78,7 +82,7 @@ def _files(folder: Path) -> list[tuple[str, Path]]:
     return sorted(found)
 
 
-def _title(path: Path, text: str) -> str:
+def _heading(path: Path, text: str) -> str:
     if path.suffix.lower() == ".md":
         fenced = False
         for line in text.splitlines():
@@ -87,4 +91,4 @@ def _title(path: Path, text: str) -> str:
             heading = None if fenced else _HEADING.fullmatch(line)
             if heading and heading.group(1):
                 return heading.group(1)
-    return path.stem
+    return ""

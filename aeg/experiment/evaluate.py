@@ -45,6 +45,7 @@ def evaluate(
             judge.encode,
             judge.token_spans,
             pipeline.config.evaluation.budgets,
+            pipeline.config.evaluation.partial,
         )
         texts = {str(at): _texts(graph, ranking) for at, ranking in enumerate(rankings)}
         for at, scores in measure.score(statements, texts).items():

@@ -18,7 +18,7 @@ def format_table(rows: Sequence[MetricRow], seconds: Mapping[str, float], metric
     """
     values = {(row.method, row.metric): row for row in rows if row.group == group}
     methods = list(dict.fromkeys(row.method for row in rows if row.group == group))
-    head = ["method", *metrics, "ms/query"]
+    head = ["method", *(metric.removeprefix("evidence_") for metric in metrics), "ms/query"]
     body = [
         [method, *(_cell(values.get((method, metric))) for metric in metrics), f"{1000 * seconds[method]:.2f}"]
         for method in methods

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,10 @@ class Extractor(Checked, ABC):
     def source_files(self, root: Path | None) -> list[Path]:
         """Return the files whose content the extraction depends on (they enter the artifact's fingerprint)."""
         return []
+
+    def counts(self, passages: Sequence[Passage], root: Path | None = None) -> Counter[str]:
+        """Return what was repaired, missing or unused, by reason, for the manifest."""
+        return Counter()
 
 
 EXTRACTORS: Registry[Extractor] = Registry("extraction")

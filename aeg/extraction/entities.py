@@ -33,6 +33,8 @@ def named_entities(sentence: Any, numbers: bool) -> list[Found]:
 def noun_chunks(sentence: Any, chunks: list[Any], which: str, numbers: bool) -> list[Found]:
     """Return the noun chunks of a sentence without their determiners.
 
+    A chunk that is part of a longer named entity, number or time ("July" in "7 July 1839") is left out.
+
     Args:
         sentence: the sentence, a spaCy `Span`.
         chunks: the noun chunks of the whole text.
@@ -50,7 +52,13 @@ def noun_chunks(sentence: Any, chunks: list[Any], which: str, numbers: bool) -> 
             start, end = (proper[0], proper[-1] + 1) if proper else (start, start)
         if start < end:
             spans.append((start, end))
-    return _cleaned(sentence.doc, spans, numbers)
+    entities = [(ent.start, ent.end) for ent in sentence.ents]
+    return [chunk for chunk in _cleaned(sentence.doc, spans, numbers) if not _is_part(chunk, entities)]
+
+
+def _is_part(chunk: Found, entities: list[tuple[int, int]]) -> bool:
+    own = chunk.end - chunk.start
+    return any(start <= chunk.start and chunk.end <= end and own < end - start for start, end in entities)
 
 
 def _cleaned(doc: Any, spans: list[tuple[int, int]], numbers: bool) -> list[Found]:

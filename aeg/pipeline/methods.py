@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from aeg.backends.embedder import EMBEDDERS
-from aeg.config.schema import ExperimentConfig
+from aeg.backends.nearest import INDEXES, IndexMethod
+from aeg.config.merge import into_dataclass
+from aeg.config.schema import ExperimentConfig, SeedsConfig
 from aeg.corpus import CORPORA
 from aeg.corpus.base import CorpusLoader
 from aeg.errors import ConfigError, nearest
@@ -25,11 +28,12 @@ BASELINES = ("dense_atoms", "dense_passages", "bm25")
 
 @dataclass(frozen=True)
 class LabelledMethod:
-    """A propagation method with the label that it has in tables."""
+    """A propagation method with the label that it has in tables, and seeds of its own where it has any."""
 
     label: str
     name: str
     method: Propagation
+    seeds: SeedsConfig
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ class Methods:
     decomposition: Decomposition
     mentions: MentionExtractor
     linking: Linker
+    index: IndexMethod
     propagation: tuple[LabelledMethod, ...]
 
 
@@ -68,19 +73,22 @@ def resolve(config: ExperimentConfig) -> Methods:
         decomposition=DECOMPOSITIONS.from_spec(query.decomposition, "query.decomposition"),
         mentions=MENTIONS.from_spec(query.mentions, "query.mentions"),
         linking=LINKERS.from_spec(query.linking, "query.linking"),
-        propagation=_labelled(config.propagation),
+        index=INDEXES.from_spec(config.retrieval.index, "retrieval.index"),
+        propagation=_labelled(config.propagation, query.seeds),
     )
 
 
-def _labelled(specs: list[dict[str, Any]]) -> tuple[LabelledMethod, ...]:
+def _labelled(specs: list[dict[str, Any]], seeds: SeedsConfig) -> tuple[LabelledMethod, ...]:
     found = []
     for at, spec in enumerate(specs):
         if not isinstance(spec, Mapping):
             raise ConfigError(f"propagation.{at}: got {spec!r}, expected a section with a 'name'")
         params = dict(spec)
         label = params.pop("label", None)
+        own = {**dataclasses.asdict(seeds), **(params.pop("seeds", None) or {})}
         method = METHODS.from_spec(params, f"propagation.{at}")
-        found.append(LabelledMethod(str(label or params["name"]), str(params["name"]), method))
+        chosen = into_dataclass(SeedsConfig, own, f"propagation.{at}.seeds")
+        found.append(LabelledMethod(str(label or params["name"]), str(params["name"]), method, chosen))
     twice = [label for label, count in Counter(item.label for item in found).items() if count > 1]
     if twice:
         raise ConfigError(f"propagation: label {twice[0]!r} is used twice; give each setting its own 'label'")

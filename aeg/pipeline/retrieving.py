@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from aeg.artifacts import code_hash, fingerprint
-from aeg.backends import nearest
+from aeg.config.schema import SeedsConfig
 from aeg.core import operator as operator_module
 from aeg.core import ranking as ranking_module
 from aeg.core import seeds as seeds_module
@@ -21,6 +21,7 @@ from aeg.core.operator import Operator
 from aeg.core.progress import progress
 from aeg.core.records import EffectiveQuery, Query
 from aeg.core.seeds import Seeds
+from aeg.errors import DataError
 from aeg.graph import AtomEntityGraph, operator, weights
 from aeg.pipeline.methods import LabelledMethod
 from aeg.pipeline.ranking import Ranking, per_question
@@ -47,8 +48,8 @@ class Seeding:
         of_query: int64 [effective], rows of `queries`.
         embeddings: [effective, d].
         links: linked entities of each effective query.
-        seeds: their seeds.
-        trace: what the seeds are made of.
+        seeds: their seeds by `query.seeds`.
+        trace: what these seeds are made of.
         seconds: wall time of embedding, linking and seeding.
     """
 
@@ -71,11 +72,11 @@ class Retriever:
         self.operator: Operator = operator(graph, self.config.operator).to(pipeline.device)
         how = self.config.retrieval.passage_score
         self.documents = DocumentMap(graph.atoms, graph.passages, how, pipeline.device)
-        index = dict(self.config.retrieval.index)
-        assert graph.atoms.embeddings is not None
-        self.index = nearest.build_index(
-            graph.atoms.embeddings, kind=index.pop("name"), device=pipeline.device, **index
-        )
+        if graph.atoms.embeddings is None:
+            raise DataError("the graph has no embeddings; build the index again with an encoder")
+        self.index = pipeline.methods.index.build(graph.atoms.embeddings, pipeline.device)
+        for note in self.index.notes:
+            pipeline.report(f"atom index: {note}")
 
     def seeding(self, queries: Sequence[Query]) -> Seeding:
         """Embed, link and seed the questions."""
@@ -84,9 +85,7 @@ class Retriever:
         effective = pipeline.effective(queries)
         embeddings = pipeline.encoder.encode([item.text for item in effective], kind="query")
         links = pipeline.methods.linking.link(effective, self.graph.entities, pipeline.encoder)
-        seeds, trace = build_seeds(
-            effective, links, self.graph.atoms, self.graph.entities, embeddings, self.config.query.seeds, self.index
-        )
+        seeds, trace = self._seeds(effective, links, embeddings, self.config.query.seeds)
         counts = {name: int(flag.sum()) for name, flag in trace.flags.items()}
         pipeline.counts["seeds"] = {"effective_queries": len(effective), **counts}
         pipeline.report(
@@ -95,6 +94,16 @@ class Retriever:
         )
         of_query = torch.tensor([item.query for item in effective], dtype=torch.int64)
         return Seeding(queries, effective, of_query, embeddings, links, seeds, trace, time.perf_counter() - started)
+
+    def _seeds(
+        self,
+        effective: Sequence[EffectiveQuery],
+        links: Sequence[Sequence[Link]],
+        embeddings: Tensor,
+        config: SeedsConfig,
+    ) -> tuple[Seeds, SeedTrace]:
+        atoms, entities = self.graph.atoms, self.graph.entities
+        return build_seeds(effective, links, atoms, entities, embeddings, config, self.index)
 
     def rankings(self, seeding: Seeding) -> list[Ranking]:
         """Rank by every propagation method of the config, then by every baseline."""
@@ -116,7 +125,7 @@ class Retriever:
             effective=fingerprint([dataclasses.astuple(item) for item in seeding.effective]),
             links=fingerprint([[dataclasses.astuple(link) for link in links] for links in seeding.links]),
             encoder=self.pipeline.encoder.fingerprint,
-            seeds=dataclasses.asdict(config.query.seeds),
+            seeds=dataclasses.asdict(item.seeds),
             operator=dataclasses.asdict(config.operator),
             retrieval=dataclasses.asdict(config.retrieval),
             device=self.pipeline.device.type,
@@ -134,10 +143,13 @@ class Retriever:
     def _propagate(self, item: LabelledMethod, seeding: Seeding, seed: int | None) -> Ranking:
         context = Context(seed=seed or 0, query_embeddings=seeding.embeddings)
         questions = len(seeding.queries)
+        seeds, trace = seeding.seeds, seeding.trace
+        if item.seeds != self.config.query.seeds:
+            seeds, trace = self._seeds(seeding.effective, seeding.links, seeding.embeddings, item.seeds)
         found = retrieve(
             item.method,
             self.operator,
-            seeding.seeds,
+            seeds,
             seeding.of_query,
             questions,
             self.documents,
@@ -146,7 +158,7 @@ class Retriever:
             context,
         )
         info = Info.join(found.infos)
-        flags = {"not_converged": ~info.converged, **info.flags, **seeding.trace.flags}
+        flags = {"not_converged": ~info.converged, **info.flags, **trace.flags}
         return Ranking(
             item.label,
             "atom",

@@ -167,12 +167,12 @@ class Pipeline:
     def _effective(self, queries: Sequence[Query]) -> tuple[list[EffectiveQuery], dict[str, int]]:
         decomposition, mentions = self.methods.decomposition, self.methods.mentions
         found = decomposition.decompose(queries, self.root)
-        counts = decomposition.counts(queries, self.root)
+        counts = {f"decomposition.{name}": n for name, n in decomposition.counts(queries, self.root).items()}
         if self.methods.linking.needs_mentions:
             names = mentions.mentions(found, queries, self.root)
             found = [dataclasses.replace(e, mentions=m) for e, m in zip(found, names, strict=True)]
-            counts += mentions.counts(queries, self.root)
-        return found, dict(counts)
+            counts |= {f"mentions.{name}": n for name, n in mentions.counts(queries, self.root).items()}
+        return found, counts
 
 
 EXTRACTION = "extraction.jsonl"
@@ -225,10 +225,7 @@ def _extract(
                 journal.flush()
     records = [known[content[passage.id]] for passage in passages]
     write_text(artifact.path / EXTRACTION, "".join(_json_line(record) for record in records))
-    counts: dict[str, int] = {}
-    for record in records:
-        counts[record["status"]] = counts.get(record["status"], 0) + 1
-    artifact.finish(counts=counts)
+    artifact.finish(counts=dict(method.counts(passages, root)))
     artifact.drop_journals()
 
 

@@ -44,7 +44,7 @@ def needs_atoms(config: SeedsConfig) -> bool:
     Where it is false, embeddings serve only the fall-back of queries without a linked entity.
 
     Example:
-        >>> needs_atoms(SeedsConfig()), needs_atoms(SeedsConfig(alpha=0.0))
+        >>> needs_atoms(SeedsConfig("alpha", alpha=0.1)), needs_atoms(SeedsConfig("alpha", alpha=0.0))
         (True, False)
     """
     return (config.alpha if config.balance == "alpha" else config.atom_share) > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -89,6 +90,7 @@ def bm25(
         return _nothing(len(queries), k, torch.device("cpu"))
     import bm25s
 
+    logging.getLogger("bm25s").setLevel(logging.WARNING)  # it installs a handler that shows DEBUG
     index = bm25s.BM25(method="lucene", k1=k1, b=b, backend="numpy")
     index.index(words, show_progress=False)
     known = set(index.vocab_dict)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from aeg.backends.embedder.base import EMBEDDERS, Embedder, Encoded, Encoder
 from aeg.backends.embedder.presets import Preset, find_preset
 from aeg.backends.embedder.tokens import TokenTable, padded_length, plan_missing
 from aeg.backends.embedder.weights import declared_pooling, file_hashes, locate_model, position_limit, read_json
+from aeg.backends.threads import map_threads
 from aeg.config.ranges import param
 from aeg.errors import ConfigError, DataError, DeviceError
 
@@ -135,15 +136,27 @@ class HuggingFaceEncoder(Encoder):
         batches = plan_missing(lengths, order, missing, self._params.batch_size, self._tokens_per_batch)
         rows: list[np.ndarray] = []
         blocks: list[torch.Tensor] = []
-        with tqdm(total=int(missing.sum()), desc="encoding", unit="text", delay=2, mininterval=0.5) as bar:
-            for index, batch in enumerate(batches):
+        done_batches = self._run(table, batches)
+        with (
+            closing(done_batches),
+            tqdm(total=int(missing.sum()), desc="encoding", unit="text", delay=2, mininterval=0.5) as bar,
+        ):
+            for index, (batch, block) in enumerate(zip(batches, done_batches, strict=True)):
                 rows.append(batch)
-                blocks.append(self._vectors(table, batch))
+                blocks.append(block)
                 bar.update(len(batch))
                 if index + 1 == len(batches) or sum(map(len, rows)) >= _FLUSH:
                     done = np.concatenate(rows)
                     yield done, torch.cat(blocks).cpu().numpy(), table.truncated[done]
                     rows, blocks = [], []
+
+    def _run(self, table: TokenTable, batches: list[np.ndarray]) -> Generator[torch.Tensor, None, None]:
+        """Yield each batch's vectors, in order."""
+        _ = self._model  # loaded before threads ask for it
+        if self.device.type == "cpu":
+            yield from map_threads(partial(self._vectors, table), batches)
+        else:
+            yield from (self._vectors(table, rows) for rows in batches)
 
     def _vectors(self, table: TokenTable, rows: np.ndarray) -> torch.Tensor:
         """Return the unit vectors of one batch, float32 [b, d] on the device; halved where memory is short."""

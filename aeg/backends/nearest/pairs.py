@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from typing import NamedTuple
 
 import torch
 
 from aeg.backends.nearest.ranking import TIE, pair_cosines, slack
+from aeg.backends.threads import map_threads
 
 _CPU_CELLS = 1 << 23
 _GPU_CELLS = 1 << 26
+_UNIT = 2e-6
 
 
 class Pairs(NamedTuple):
@@ -34,13 +37,13 @@ def neighbours_above(vectors: torch.Tensor, threshold: float, top_k: int, device
     1e-7 by row ascending). Works on blocks of rows: memory is bounded by a block and by n times `top_k`.
 
     Args:
-        vectors: [n, d], rows not zero.
+        vectors: [n, d], rows of length 1.
         threshold: in [-1, 1]; compared with the cosine rounded to float32.
         top_k: at least 1.
         device: where to compute; the result is on the CPU.
 
     Raises:
-        ValueError: if the shape, the threshold or `top_k` is out of range.
+        ValueError: if the shape, the threshold or `top_k` is out of range, or a row is not of length 1.
 
     Source: paper, eq. 3; the cap is `synonym_top_k`.
 
@@ -53,31 +56,44 @@ def neighbours_above(vectors: torch.Tensor, threshold: float, top_k: int, device
         raise ValueError(
             f"got vectors {tuple(vectors.shape)}, threshold {threshold}, top_k {top_k}; expected [n, d], [-1, 1], >= 1"
         )
-    unit = torch.nn.functional.normalize(vectors.to(device=device, dtype=torch.float32), dim=1)
+    unit = vectors.to(device=device, dtype=torch.float32)
     size = len(unit)
-    step = max(1, (_CPU_CELLS if unit.device.type == "cpu" else _GPU_CELLS) // max(1, size))
-    total = torch.zeros((), dtype=torch.int64, device=unit.device)
-    kept = [torch.empty(0, dtype=torch.int64, device=unit.device)]
-    for start in range(0, size, step):
-        left, right, cosines = _above(unit, start, min(start + step, size), threshold)
-        total += (left < right).sum()
+    if size and not bool((torch.linalg.vector_norm(unit, dim=1) - 1.0).abs().max() < _UNIT):
+        raise ValueError("vectors: expected finite rows of length 1; scale them with torch.nn.functional.normalize")
+    on_cpu = unit.device.type == "cpu"
+    cells = _CPU_CELLS // torch.get_num_threads() if on_cpu else _GPU_CELLS
+    step = max(1, min(cells // max(1, size), size))
+    buffers = threading.local()
+
+    def block(start: int) -> tuple[torch.Tensor, torch.Tensor]:
+        if not hasattr(buffers, "cosines"):
+            buffers.cosines = unit.new_empty(step, size)
+        left, right, cosines = _above(unit, start, buffers.cosines[: size - start], threshold)
+        above = (left < right).sum()
         left, right = _capped(unit, left, right, cosines, top_k)
-        kept.append(torch.minimum(left, right) * size + torch.maximum(left, right))
+        return above, torch.minimum(left, right) * size + torch.maximum(left, right)
+
+    starts = range(0, size, step)
+    blocks = list(map_threads(block, starts) if on_cpu else map(block, starts))
+    total = sum(int(above) for above, _ in blocks)
+    kept = [torch.empty(0, dtype=torch.int64, device=unit.device), *(keys for _, keys in blocks)]
     keys = torch.unique(torch.cat(kept))
     src, dst = keys // max(1, size), keys % max(1, size)
     cosines = pair_cosines(unit, src, dst)
-    return Pairs(src.cpu(), dst.cpu(), cosines.cpu(), int(total) - len(keys))
+    return Pairs(src.cpu(), dst.cpu(), cosines.cpu(), total - len(keys))
 
 
 def _above(
-    unit: torch.Tensor, start: int, stop: int, threshold: float
+    unit: torch.Tensor, start: int, buffer: torch.Tensor, threshold: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return (i, j, cosine) for i in [start, stop) and every j other than i with a cosine of at least `threshold`.
+    """Return (i, j, cosine) for each row i of the block and every other j with a cosine of at least `threshold`.
 
-    Cosines within the product's error of the threshold are computed again in float64.
+    The block begins at row `start` and has as many rows as `buffer`, which is overwritten. Cosines within the
+    product's error of the threshold are computed again in float64.
     """
-    cosines = unit[start:stop] @ unit.T
-    cosines[torch.arange(stop - start), torch.arange(start, stop)] = -torch.inf
+    stop = start + len(buffer)
+    cosines = torch.mm(unit[start:stop], unit.T, out=buffer)
+    cosines[:, start:stop].fill_diagonal_(-torch.inf)
     error = slack()
     left, right = (cosines >= threshold - error).nonzero(as_tuple=True)
     values = cosines[left, right]

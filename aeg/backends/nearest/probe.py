@@ -95,7 +95,7 @@ def gpu_index(index: Any, device: int) -> Any:
 
     try:
         resources = faiss.StandardGpuResources()
-        moved = faiss.index_cpu_to_gpu(resources, device, index)
+        moved: Any = faiss.index_cpu_to_gpu(resources, device, index)
     except (AttributeError, RuntimeError) as error:
         raise DeviceError(f"faiss on cuda:{device}: {error}; use kind: torch") from None
     moved.aeg_resources = resources  # must live as long as the index
