@@ -85,8 +85,9 @@ class Store:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise DataError(f"{folder}: cannot be made ({error.strerror}); set artifacts_dir to a writable folder") \
-                from None
+            raise DataError(
+                f"{folder}: cannot be made ({error.strerror}); set artifacts_dir to a writable folder"
+            ) from None
         return Artifact(folder, stage, name, inputs)
 
 

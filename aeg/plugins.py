@@ -26,8 +26,9 @@ def _load_module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        raise ConfigError(f"plugins: cannot import {name!r} ({error}); give a module on the path or a .py file") \
-            from None
+        raise ConfigError(
+            f"plugins: cannot import {name!r} ({error}); give a module on the path or a .py file"
+        ) from None
 
 
 def _load_file(path: Path) -> ModuleType:

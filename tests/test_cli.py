@@ -185,7 +185,16 @@ def wrong_runs(tmp_path: Path) -> dict[str, tuple[list[str], str]]:
 
 
 CASES = (
-    "missing", "broken", "latin", "shape", "no questions", "none at all", "method", "device", "config key", "data set",
+    "missing",
+    "broken",
+    "latin",
+    "shape",
+    "no questions",
+    "none at all",
+    "method",
+    "device",
+    "config key",
+    "data set",
     "extraction",
 )
 
@@ -213,4 +222,7 @@ def test_experiments_run_is_the_same_program(repo_root):
     command = [sys.executable, "-m", "experiments.run", "quickstart", "devise=cpu"]
     run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=repo_root)
     assert run.returncode == 2
-    assert run.stderr == "error: devise: unknown key. Did you mean 'device'? Available: " + run.stderr.split("Available: ")[1]
+    assert (
+        run.stderr
+        == "error: devise: unknown key. Did you mean 'device'? Available: " + run.stderr.split("Available: ")[1]
+    )

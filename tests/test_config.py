@@ -100,7 +100,7 @@ def test_files_that_are_not_configs(tmp_path):
     latin.write_bytes("name: Zürich\n".encode("latin-1"))
     with pytest.raises(ConfigError, match="UTF-8"):
         load_config(latin)
-    with pytest.raises(DataError, match="no such config file. Did you mean 'quickstart'"):
+    with pytest.raises(DataError, match=r"no such config file\. Did you mean 'quickstart'"):
         load_config("configs/quickstar.yaml")
 
 

@@ -41,7 +41,12 @@ def test_every_method_and_baseline_is_measured(outcome):
     assert {row.method for row in outcome.rows} == set(METHODS) | BASELINES
     groups = {row.group for row in outcome.rows}
     assert groups == {
-        "all", "macro", "Fact Retrieval", "Complex Reasoning", "Contextual Summarize", "Creative Generation",
+        "all",
+        "macro",
+        "Fact Retrieval",
+        "Complex Reasoning",
+        "Contextual Summarize",
+        "Creative Generation",
     }
     metrics = {row.metric for row in outcome.rows}
     assert {"recall@2", "recall@5", "recall@10", "mrr", "ndcg@5"} <= metrics
@@ -162,8 +167,9 @@ def test_another_system_s_run_enters_the_table(artifacts, outcome, tmp_path):
     path = outcome.folder / "trec" / "bm25.run"
     renamed = tmp_path / "other.run"
     renamed.write_text(path.read_text().replace(" bm25\n", " other\n"))
-    found = run_quickstart(artifacts, tmp_path, "propagation=[]", "evaluation.baselines=[bm25]",
-                           f"evaluation.runs=['{renamed}']")
+    found = run_quickstart(
+        artifacts, tmp_path, "propagation=[]", "evaluation.baselines=[bm25]", f"evaluation.runs=['{renamed}']"
+    )
     for metric in ("recall@5", "ndcg@10", "evidence_coverage@512"):
         assert value(found, "other", metric) == pytest.approx(value(found, "bm25", metric), abs=1e-9), metric
     renamed.write_text("qa01 Q0 nowhere 1 2.5 other\n")

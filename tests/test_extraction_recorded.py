@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aeg.core.matching import KeyedText, verbatim_span
 from aeg.core.records import ExtractedAtom, Passage
 from aeg.errors import ConfigError, DataError
 from aeg.extraction import EXTRACTORS
 from aeg.extraction.formats import read_entries
-from aeg.extraction.matching import KeyedText, verbatim_span
 
 LAB = "Mira Voss leads Tarn\n Lab. It is in Zürich."
 PASSAGES = [

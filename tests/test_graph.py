@@ -23,7 +23,9 @@ class LetterEncoder:
     """Counts of letters as unit vectors: deterministic, needs no model, equal for anagrams."""
 
     def encode(self, texts, kind="passage"):
-        table = torch.tensor([[float(text.casefold().count(c)) for c in "abcdefghijklmnopqrstuvwxyz"] for text in texts])
+        table = torch.tensor(
+            [[float(text.casefold().count(c)) for c in "abcdefghijklmnopqrstuvwxyz"] for text in texts]
+        )
         return torch.nn.functional.normalize(table + 1e-3, dim=1)
 
 
@@ -200,8 +202,9 @@ def test_beta_bounds_auxiliary_weight():
 
 @pytest.mark.parametrize("block", [7, 2048])
 def test_statistics_against_networkx(monkeypatch, block):
-    from aeg.graph import statistics as _  # noqa: F401
     import importlib
+
+    from aeg.graph import statistics as _  # noqa: F401
 
     module = importlib.import_module("aeg.graph.statistics")
     monkeypatch.setattr(module, "_BLOCK", block)
@@ -262,7 +265,9 @@ def test_a_damaged_graph_is_told(tmp_path):
 @pytest.mark.data
 def test_medical_counts(data_root: Path):
     chunks = json.loads((data_root / "medical" / "chunks.json").read_text(encoding="utf-8"))
-    passages = [Passage(f"medical-{at:05d}", f"medical-{at:05d}", text, "", 0, len(text)) for at, text in enumerate(chunks)]
+    passages = [
+        Passage(f"medical-{at:05d}", f"medical-{at:05d}", text, "", 0, len(text)) for at, text in enumerate(chunks)
+    ]
     lines = (data_root / "medical" / "extraction.jsonl").read_text(encoding="utf-8").splitlines()
     extractions = [
         Extraction(

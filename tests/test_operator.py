@@ -59,7 +59,8 @@ def test_other_libraries_give_the_same_operator():
     ig = igraph.Graph(12, list(zip(coo.row[upper], coo.col[upper], strict=True)))
     ig.es["weight"] = coo.data[upper].tolist()
     index, weight = to_undirected(
-        torch.from_numpy(np.stack([coo.row[upper], coo.col[upper]])).long(), torch.from_numpy(coo.data[upper]),
+        torch.from_numpy(np.stack([coo.row[upper], coo.col[upper]])).long(),
+        torch.from_numpy(coo.data[upper]),
         reduce="max",
     )
     data = Data(edge_index=index, edge_weight=weight, num_nodes=12)
@@ -82,7 +83,10 @@ def test_other_libraries_give_the_same_operator():
         (lambda: Operator.from_edges(3, torch.tensor([[0], [1]]), torch.ones(2)), "weights for 1 edges"),
         (lambda: Operator.from_edges(3, torch.tensor([0, 1])), r"shape \(2,\)"),
         (lambda: Operator.from_edges(3, torch.rand(2, 1)), "expected integers"),
-        (lambda: Operator.from_edges(2, torch.tensor([[0], [1]]), torch.tensor([1e60], dtype=torch.float64)), "overflows"),
+        (
+            lambda: Operator.from_edges(2, torch.tensor([[0], [1]]), torch.tensor([1e60], dtype=torch.float64)),
+            "overflows",
+        ),
         (lambda: Operator.from_scipy(csr_array([[0.0, 1.0], [0.0, 0.0]])), "not symmetric"),
         (lambda: Operator.from_scipy(csr_array(np.ones((2, 3)))), "square"),
         (lambda: Operator.from_networkx(nx.DiGraph([(0, 1)])), "directed"),

@@ -67,8 +67,11 @@ def prpack(op: Operator, seeds: torch.Tensor, restart: float) -> np.ndarray:
     graph = igraph.Graph(op.num_nodes, list(zip(coo.row[upper], coo.col[upper], strict=True)))
     columns = [
         graph.personalized_pagerank(
-            damping=1 - restart, reset=seeds[:, i].double().tolist(), weights=coo.data[upper].tolist(),
-            implementation="prpack", directed=False,
+            damping=1 - restart,
+            reset=seeds[:, i].double().tolist(),
+            weights=coo.data[upper].tolist(),
+            implementation="prpack",
+            directed=False,
         )
         for i in range(seeds.shape[1])
     ]
@@ -198,9 +201,7 @@ def test_rwr_draws_from_the_query_s_key_not_from_its_place():
     keyed = Seeds(seeds.num_nodes, seeds.ptr, seeds.nodes, seeds.weights, keys=torch.tensor([5, 6, 5]))
     scores, _ = make("rwr")(op, keyed)
     assert not torch.equal(scores[:, 0], scores[:, 1])
-    alone = Seeds(
-        seeds.num_nodes, torch.tensor([0, 1]), seeds.nodes[:1], seeds.weights[:1], keys=torch.tensor([6])
-    )
+    alone = Seeds(seeds.num_nodes, torch.tensor([0, 1]), seeds.nodes[:1], seeds.weights[:1], keys=torch.tensor([6]))
     assert torch.equal(make("rwr")(op, alone)[0][:, 0], scores[:, 1])
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from aeg.core.matching import KeyedText
 from aeg.core.records import EffectiveQuery, Query
 from aeg.errors import ConfigError, DataError
 from aeg.query import DECOMPOSITIONS, MENTIONS
 from aeg.query.analysis import locate, read_analyses
-from aeg.query.mentions import occurs
 
 QUERIES = [Query("a", "Who was Lothair II's mother?"), Query("b", "Where was Ann Lee born?"), Query("c", "Why?")]
 
@@ -146,7 +146,7 @@ def test_recorded_mentions_of_question_and_sub_questions(tmp_path):
     ],
 )
 def test_occurs(name, text, expected):
-    assert occurs(name, text) is expected
+    assert KeyedText(text).mentions(name) is expected
 
 
 def test_builtin_sample_lies_in_the_package():

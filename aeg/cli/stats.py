@@ -26,8 +26,11 @@ def main(arguments: Sequence[str]) -> int:
         say(json.dumps({**found, "counts": dict(graph.counts)}))
         return 0
     for name, value in found.items():
-        say(f"{name.replace('_', ' '):<20} {value:>12,.3f}" if isinstance(value, float) else
-            f"{name.replace('_', ' '):<20} {value:>12,}")
+        say(
+            f"{name.replace('_', ' '):<20} {value:>12,.3f}"
+            if isinstance(value, float)
+            else f"{name.replace('_', ' '):<20} {value:>12,}"
+        )
     for name, value in graph.counts.items():
         say(f"  {name.replace('_', ' ')}: {value:,}")
     return 0

@@ -19,5 +19,6 @@ class Reporter:
         self._started = time.perf_counter()
 
     def __call__(self, line: str) -> None:
+        """Write the line."""
         sys.stderr.write(f"[{time.perf_counter() - self._started:6.1f} s] {line}\n")
         sys.stderr.flush()

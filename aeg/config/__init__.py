@@ -1,0 +1,1 @@
+"""Experiment configs: typed, merged from YAML and the command line, checked."""

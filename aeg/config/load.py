@@ -53,8 +53,11 @@ def find_config(path: str | Path) -> Path:
     given = Path(path)
     if given.is_file():
         return given
-    shipped = {file.relative_to(folder).with_suffix("").as_posix(): file
-               for folder in _shipped_folders() for file in sorted(folder.rglob("*.yaml"))}
+    shipped = {
+        file.relative_to(folder).with_suffix("").as_posix(): file
+        for folder in _shipped_folders()
+        for file in sorted(folder.rglob("*.yaml"))
+    }
     name = given.as_posix().removeprefix("configs/").removesuffix(".yaml")
     if name in shipped:
         return shipped[name]

@@ -75,7 +75,7 @@ def _default(spec: dataclasses.Field[Any]) -> Any:
 
 def _section(default: Any, value: Mapping[str, Any], path: str) -> Any:
     if dataclasses.is_dataclass(default):
-        return into_dataclass(type(default), value, path)  # type: ignore[arg-type]
+        return into_dataclass(type(default), value, path)
     renamed = value.get("name", default.get("name")) != default.get("name")
     return dict(value) if renamed else {**default, **value}
 

@@ -67,17 +67,13 @@ class SeedsConfig(Checked):
     fallback_top_k: int = param(30, ge=0)
 
 
-def _named(name: str, **params: Any) -> Any:
-    return field(default_factory=lambda: {"name": name, **params})
-
-
 @dataclass(frozen=True)
 class QueryConfig(Checked):
     """From a question to seeds; each part but `seeds` names a registered method and its parameters."""
 
-    decomposition: dict[str, Any] = _named("none")
-    mentions: dict[str, Any] = _named("syntactic")
-    linking: dict[str, Any] = _named("lexical")
+    decomposition: dict[str, Any] = param({"name": "none"})
+    mentions: dict[str, Any] = param({"name": "syntactic"})
+    linking: dict[str, Any] = param({"name": "lexical"})
     seeds: SeedsConfig = field(default_factory=SeedsConfig)
 
 
@@ -97,7 +93,7 @@ class RetrievalConfig(Checked):
     depth: int = param(100, ge=1)
     passage_score: str = param("max", choices=("max", "sum"))
     passage_top_k: int = param(100, ge=1)
-    index: dict[str, Any] = _named("flat")
+    index: dict[str, Any] = param({"name": "flat"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -123,7 +119,7 @@ class EvaluationConfig(Checked):
     ks: list[int] = field(default_factory=lambda: [2, 5, 10])
     budgets: list[int] = field(default_factory=lambda: [256, 512, 1024])
     partial: bool = True
-    encoder: dict[str, Any] = _named("hf", model="minilm")
+    encoder: dict[str, Any] = param({"name": "hf", "model": "minilm"})
     resamples: int = param(10_000, ge=100)
     bootstrap_seed: int = 0
     baselines: list[str] = field(default_factory=lambda: ["dense_atoms", "dense_passages", "bm25"])
@@ -167,10 +163,10 @@ class ExperimentConfig(Checked):
     sample_seed: int = 0
     plugins: list[str] = field(default_factory=list)
     workers: int = param(0, ge=0)
-    corpus: dict[str, Any] = _named("sample")
+    corpus: dict[str, Any] = param({"name": "sample"})
     chunk: ChunkConfig = field(default_factory=ChunkConfig)
-    extraction: dict[str, Any] = _named("syntactic")
-    encoder: dict[str, Any] = _named("hf", model="minilm")
+    extraction: dict[str, Any] = param({"name": "syntactic"})
+    encoder: dict[str, Any] = param({"name": "hf", "model": "minilm"})
     graph: GraphConfig = field(default_factory=GraphConfig)
     operator: OperatorConfig = field(default_factory=OperatorConfig)
     query: QueryConfig = field(default_factory=QueryConfig)

@@ -1,0 +1,1 @@
+"""What all stages share: records, keys, text, the operator, seeds, the tie rule."""

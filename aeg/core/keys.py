@@ -38,10 +38,10 @@ def _strip_ends(key: str) -> str:
 
 
 def atom_text(text: str) -> str:
-    """Return an atom's canonical text: NFC, white space collapsed. One atom per distinct canonical text.
+    r"""Return an atom's canonical text: NFC, white space collapsed. One atom per distinct canonical text.
 
     Example:
-        >>> atom_text(" Ann   owns\\nBix. ")
+        >>> atom_text(" Ann   owns\nBix. ")
         'Ann owns Bix.'
     """
     return _SPACE.sub(" ", unicodedata.normalize("NFC", text)).strip()

@@ -95,9 +95,7 @@ class Operator:
         crow[1:] = torch.cumsum(torch.bincount(row, minlength=num_nodes), 0)
         degree = torch.zeros(num_nodes, dtype=torch.float64)
         degree.index_add_(0, row, single.to(torch.float64))
-        return cls(
-            num_nodes, crow.to(torch.int32), col.to(torch.int32), single, degree, degree == 0, counts
-        )
+        return cls(num_nodes, crow.to(torch.int32), col.to(torch.int32), single, degree, degree == 0, counts)
 
     @classmethod
     def from_scipy(cls, matrix: Any) -> Operator:
@@ -164,9 +162,7 @@ class Operator:
         if not data.is_undirected():
             raise DataError("operator: got a directed PyG graph; apply torch_geometric.transforms.ToUndirected()")
         upper = data.edge_index[0] <= data.edge_index[1]
-        return cls.from_edges(
-            int(data.num_nodes), data.edge_index[:, upper], None if weight is None else weight[upper]
-        )
+        return cls.from_edges(int(data.num_nodes), data.edge_index[:, upper], None if weight is None else weight[upper])
 
     @classmethod
     def _from_triples(cls, num_nodes: int, edges: list[tuple[int, int, float]]) -> Operator:
@@ -182,8 +178,9 @@ class Operator:
         """Return the operator on `device` (itself where it is there already)."""
         if torch.device(device) == self.device:
             return self
-        moved = (t.to(device) for t in (self.crow, self.col, self.weight, self.degree, self.isolated))
-        return Operator(self.num_nodes, *moved, counts=self.counts)
+        names = ("crow", "col", "weight", "degree", "isolated")
+        moved = {name: getattr(self, name).to(device) for name in names}
+        return Operator(num_nodes=self.num_nodes, **moved, counts=self.counts)
 
     def w(self, x: Tensor) -> Tensor:
         """Return W x for a dense `x` [n, columns], in the dtype of `x`."""
@@ -242,7 +239,7 @@ def _checked_edges(num_nodes: int, edge_index: Tensor, weight: Tensor | None) ->
     values = torch.ones(index.shape[1], dtype=torch.float64) if weight is None else weight.to("cpu", torch.float64)
     if values.shape != index.shape[1:]:
         raise DataError(f"operator: got {tuple(values.shape)} weights for {index.shape[1]} edges; give one an edge")
-    if index.numel() and not (0 <= int(index.min()) and int(index.max()) < num_nodes):
+    if index.numel() and not (int(index.min()) >= 0 and int(index.max()) < num_nodes):
         bad = index.max() if int(index.max()) >= num_nodes else index.min()
         raise DataError(f"operator: got node {int(bad)} in an edge, expected 0 <= node < {num_nodes} (num_nodes)")
     wrong = ~torch.isfinite(values) | (values < 0)

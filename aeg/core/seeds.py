@@ -72,7 +72,7 @@ class Seeds:
         sizes = torch.tensor([0] + [len(pairs) for pairs in lists], dtype=torch.int64)
         flat = [pair for pairs in lists for pair in pairs]
         nodes = torch.tensor([node for node, _ in flat], dtype=torch.int64)
-        if len(flat) and not (0 <= int(nodes.min()) and int(nodes.max()) < num_nodes):
+        if len(flat) and not (int(nodes.min()) >= 0 and int(nodes.max()) < num_nodes):
             raise DataError(f"seeds: got nodes {int(nodes.min())} to {int(nodes.max())}, expected 0 to {num_nodes - 1}")
         weights = torch.tensor([weight for _, weight in flat], dtype=torch.float32)
         return cls(num_nodes, torch.cumsum(sizes, 0), nodes, weights)
@@ -106,6 +106,4 @@ class Seeds:
             *(t.to(device) for t in (self.dense.atoms, self.dense.queries, self.dense.scale, self.dense.offset))
         )
         keys = None if self.keys is None else self.keys.to(device)
-        return Seeds(
-            self.num_nodes, self.ptr, self.nodes.to(device), self.weights.to(device), dense, keys, self.flags
-        )
+        return Seeds(self.num_nodes, self.ptr, self.nodes.to(device), self.weights.to(device), dense, keys, self.flags)

@@ -29,8 +29,9 @@ def external(path: str, pipeline: Pipeline, retriever: Retriever, seeding: Seedi
     for at, passage in enumerate(retriever.graph.passages):
         passages.setdefault(row[passage.doc_id], []).append(at)
     questions = len(seeding.queries)
-    documents, scores = torch.full((questions, settings.passage_top_k), -1), torch.zeros(
-        questions, settings.passage_top_k
+    documents, scores = (
+        torch.full((questions, settings.passage_top_k), -1),
+        torch.zeros(questions, settings.passage_top_k),
     )
     units, unit_scores = documents.clone(), scores.clone()
     missing = 0
@@ -39,7 +40,9 @@ def external(path: str, pipeline: Pipeline, retriever: Retriever, seeding: Seedi
         missing += not ranked
         unknown = next((doc_id for doc_id, _ in ranked if doc_id not in row), None)
         if unknown is not None:
-            raise DataError(f"{path}: document {unknown!r} is not in the corpus; use the ids of this corpus's documents")
+            raise DataError(
+                f"{path}: document {unknown!r} is not in the corpus; use the ids of this corpus's documents"
+            )
         spread = [(unit, score) for doc_id, score in ranked for unit in passages[row[doc_id]]]
         for place, (doc_id, score) in enumerate(ranked):
             documents[at, place], scores[at, place] = row[doc_id], score

@@ -16,8 +16,18 @@ from aeg.config.load import to_plain
 from aeg.pipeline.stages import Pipeline
 
 _LIBRARIES = (
-    "torch", "torch-geometric", "transformers", "omegaconf", "numpy", "scipy", "faiss-cpu", "faiss-gpu",
-    "bm25s", "spacy", "pyarrow", "safetensors",
+    "torch",
+    "torch-geometric",
+    "transformers",
+    "omegaconf",
+    "numpy",
+    "scipy",
+    "faiss-cpu",
+    "faiss-gpu",
+    "bm25s",
+    "spacy",
+    "pyarrow",
+    "safetensors",
 )
 
 
@@ -25,6 +35,7 @@ def manifest(pipeline: Pipeline, **facts: Any) -> dict[str, Any]:
     """Return the manifest of a run of `pipeline`.
 
     Args:
+        pipeline: the stages, with their config, device and encoder.
         facts: what the run adds: data hashes, counts, timings.
     """
     return {

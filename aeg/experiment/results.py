@@ -26,7 +26,10 @@ def result_rows(
 
     Args:
         part: label of the corpus, empty where there is one only.
+        graph: the graph whose rows the ranking names.
         documents: document ids, the rows of `ranking.documents`.
+        seeding: the questions with links and seeds.
+        ranking: what one method found.
         values: per question arrays by metric; NaN where a metric does not apply.
     """
     names = graph.atoms.ids if ranking.unit == "atom" else [passage.id for passage in graph.passages]

@@ -20,8 +20,8 @@ from aeg.corpus.base import CorpusLoader
 from aeg.errors import DataError
 from aeg.evaluation.aggregate import ALL, MACRO, MetricRow, aggregate
 from aeg.evaluation.trec import write_qrels, write_run
-from aeg.experiment.external import external
 from aeg.experiment.evaluate import Values, evaluate, mean_over_seeds
+from aeg.experiment.external import external
 from aeg.experiment.manifest import manifest
 from aeg.experiment.plot import save_plot
 from aeg.experiment.results import result_rows, save_results

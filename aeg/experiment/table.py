@@ -35,6 +35,8 @@ def _cell(row: MetricRow | None) -> str:
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    first, *rest = (cell.ljust(width) if at == 0 else cell.rjust(width)
-                    for at, (cell, width) in enumerate(zip(cells, widths, strict=True)))
+    first, *rest = (
+        cell.ljust(width) if at == 0 else cell.rjust(width)
+        for at, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    )
     return "  ".join([first, *rest])

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from aeg.backends.nlp import NUMERIC_LABELS
 from aeg.core.keys import atom_text, canonical_key
 from aeg.core.lexicon import FUNCTION_WORDS
-
-NUMERIC_LABELS = frozenset({"DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"})
-"""Labels of named entities that are numbers or times."""
 
 _LEADING = frozenset({"DET", "PRON", "PUNCT", "SPACE", "PART", "CCONJ", "ADP"})
 _TRAILING = frozenset({"PUNCT", "SPACE", "PART", "CCONJ", "ADP", "DET"})

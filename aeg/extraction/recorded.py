@@ -11,12 +11,12 @@ from pathlib import Path
 
 from aeg.config.ranges import param
 from aeg.core.keys import atom_text
+from aeg.core.matching import KeyedText, distinct, verbatim_span
 from aeg.core.records import ExtractedAtom, Extraction, Passage
 from aeg.core.text import sentence_spans
 from aeg.errors import ConfigError, DataError
 from aeg.extraction.base import EXTRACTORS, Extractor
 from aeg.extraction.formats import Entry, read_entries
-from aeg.extraction.matching import KeyedText, distinct, verbatim_span
 from aeg.extraction.sentences import titled
 
 BUILTIN_SAMPLE = "builtin:sample"

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from aeg.core.keys import atom_text
-from aeg.extraction.matching import KeyedText
+from aeg.core.matching import KeyedText
 
 _PARENTHESIS = re.compile(r"\s*\([^()]*\)\s*$")
 _SUBJECTS = frozenset({"he", "she", "it", "they"})

@@ -11,12 +11,12 @@ from typing import Any
 from aeg.backends.nlp import load_pipeline
 from aeg.config.ranges import param
 from aeg.core.keys import atom_text
+from aeg.core.matching import distinct
 from aeg.core.records import ExtractedAtom, Extraction, Passage
 from aeg.errors import DataError
 from aeg.extraction.abbreviations import abbreviations
 from aeg.extraction.base import EXTRACTORS, Extractor
 from aeg.extraction.entities import Found, named_entities, noun_chunks
-from aeg.extraction.matching import distinct
 from aeg.extraction.relations import (
     ABBREVIATION,
     Triple,

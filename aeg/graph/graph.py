@@ -103,12 +103,12 @@ def hetero_data(
             data[kind].x = table.embeddings
     sizes = {"atom": len(atoms), "entity": len(entities)}
     for name, (index, weight) in edges.items():
-        kind = EDGE_TYPES[name]
-        for end, nodes in zip((kind[0], kind[2]), index, strict=True):
+        edge_type = EDGE_TYPES[name]
+        for end, nodes in zip((edge_type[0], edge_type[2]), index, strict=True):
             if len(nodes) and int(nodes.max()) >= sizes[end]:
                 raise DataError(f"graph: a {name} edge ends at {end} {int(nodes.max())}, there are {sizes[end]}")
-        data[kind].edge_index = index
-        data[kind].edge_weight = weight
+        data[edge_type].edge_index = index
+        data[edge_type].edge_weight = weight
     return data
 
 

@@ -45,8 +45,10 @@ def save(graph: AtomEntityGraph, folder: Path) -> None:
     save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, folder / _TENSORS)
     pq.write_table(pa.table({"id": list(graph.atoms.ids), "text": list(graph.atoms.texts)}), folder / _ATOMS)
     pq.write_table(
-        pa.table({"key": list(graph.entities.keys), "name": list(graph.entities.names)},
-                 schema=pa.schema([("key", pa.string()), ("name", pa.string())])),
+        pa.table(
+            {"key": list(graph.entities.keys), "name": list(graph.entities.names)},
+            schema=pa.schema([("key", pa.string()), ("name", pa.string())]),
+        ),
         folder / _ENTITIES,
     )
     pq.write_table(pa.Table.from_pylist([dataclasses.asdict(p) for p in graph.passages]), folder / _PASSAGES)
@@ -74,8 +76,9 @@ def load(folder: Path) -> AtomEntityGraph:
     )
     edges = {name: (tensors[f"{name}.index"], tensors[f"{name}.weight"]) for name in EDGE_TYPES}
     columns = _read_table(folder / _PASSAGES)
-    passages = tuple(Passage(*values) for values in zip(*(columns[f.name] for f in dataclasses.fields(Passage)),
-                                                        strict=True))
+    passages = tuple(
+        Passage(*values) for values in zip(*(columns[f.name] for f in dataclasses.fields(Passage)), strict=True)
+    )
     counts = json.loads((folder / _COUNTS).read_text(encoding="utf-8"))
     return AtomEntityGraph(hetero_data(atoms, entities, edges), atoms, entities, passages, counts)
 

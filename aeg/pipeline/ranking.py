@@ -61,7 +61,8 @@ class Ranking:
         except (OSError, SafetensorError) as error:
             raise DataError(f"{path}: not a readable ranking ({error}); delete its folder and run again") from None
         flags = {name.removeprefix("flag."): t for name, t in tensors.items() if name.startswith("flag.")}
-        return cls(method, unit, seed, *(tensors[name] for name in _TENSORS), flags=flags, seconds=seconds)
+        found = {name: tensors[name] for name in _TENSORS}
+        return cls(method=method, unit=unit, seed=seed, **found, flags=flags, seconds=seconds)
 
 
 _TENSORS = ("units", "unit_scores", "documents", "document_scores", "iterations", "residual")

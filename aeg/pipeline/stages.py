@@ -118,8 +118,9 @@ class Pipeline:
             _extract(artifact, method, passages, self.root, self.workers)
         found = [_as_extraction(json.loads(line)) for line in _lines(artifact.path / EXTRACTION)]
         self.counts["extraction"] = artifact.facts()["counts"]
-        self.report(f"extraction: {sum(len(f.atoms) for f in found):,} atoms, "
-                    f"{sum(len(f.triples) for f in found):,} triples")
+        self.report(
+            f"extraction: {sum(len(f.atoms) for f in found):,} atoms, {sum(len(f.triples) for f in found):,} triples"
+        )
         return found, artifact.fingerprint
 
     def graph(self, passages: Sequence[Passage]) -> tuple[AtomEntityGraph, str]:

@@ -74,13 +74,11 @@ class Info:
     @classmethod
     def join(cls, parts: list[Info]) -> Info:
         """Return the infos of consecutive tiles as one, on the CPU."""
-        names = parts[0].flags if parts else {}
         return cls(
-            *(
-                torch.cat([getattr(part, name) for part in parts]).cpu()
-                for name in ("iterations", "residual", "converged")
-            ),
-            flags={name: torch.cat([part.flags[name] for part in parts]).cpu() for name in names},
+            torch.cat([part.iterations for part in parts]).cpu(),
+            torch.cat([part.residual for part in parts]).cpu(),
+            torch.cat([part.converged for part in parts]).cpu(),
+            {name: torch.cat([part.flags[name] for part in parts]).cpu() for name in parts[0].flags},
         )
 
     def cut(self, columns: int) -> Info:
@@ -239,6 +237,11 @@ def search(
     """Return the k best nodes of each query without holding the scores of all queries.
 
     Args:
+        method: the propagation method.
+        op: the operator.
+        seeds: [nodes, queries], or `Seeds`.
+        k: at least 1.
+        context: see `Context`.
         num_candidates: rank only the first so many nodes (atoms come first in the Atom-Entity Graph).
 
     Returns:

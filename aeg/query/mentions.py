@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aeg.backends.nlp import load_pipeline
+from aeg.backends.nlp import NUMERIC_LABELS, load_pipeline
 from aeg.config.ranges import param
 from aeg.core.keys import atom_text, canonical_key
 from aeg.core.lexicon import FUNCTION_WORDS, word_spans
+from aeg.core.matching import KeyedText, distinct
 from aeg.core.records import EffectiveQuery, Query
 from aeg.query.analysis import BUILTIN, locate, read_analyses
 from aeg.query.base import MENTIONS, MentionExtractor
-
-NUMERIC_LABELS = frozenset({"DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"})
-"""Labels of named entities that are numbers or times."""
 
 _EDGE_TAGS = frozenset({"DET", "PRON", "PUNCT", "SPACE", "PART", "CCONJ", "ADP", "AUX"})
 _QUOTED = re.compile(
@@ -56,7 +54,8 @@ class RecordedMentions(MentionExtractor):
         for item in effective:
             names = distinct(analyses[item.query].entities)
             if item.text != queries[item.query].question:
-                names = tuple(name for name in names if occurs(name, item.text))
+                text = KeyedText(item.text)
+                names = tuple(name for name in names if text.mentions(name))
             found.append(names)
         return found
 
@@ -129,42 +128,6 @@ def quoted(text: str) -> list[tuple[int, str]]:
         if word_spans(match[group]):
             found.append((match.start(group), match[group]))
     return found
-
-
-def occurs(name: str, text: str) -> bool:
-    """Tell whether the canonical key of `name` stands in the canonical key of `text` and cuts no word of it.
-
-    Example:
-        >>> occurs("Lothair II", "Who was Lothair II's mother?"), occurs("Ann", "Who was Anna?")
-        (True, False)
-    """
-    key, inside = canonical_key(name), canonical_key(text)
-    words = word_spans(key)
-    if not words:
-        return False
-    spans = word_spans(inside)
-    starts, ends = {start for start, _ in spans}, {end for _, end in spans}
-    at = inside.find(key)
-    while at >= 0:
-        if at + words[0][0] in starts and at + words[-1][1] in ends:
-            return True
-        at = inside.find(key, at + 1)
-    return False
-
-
-def distinct(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names that differ in canonical key, the first form of each, in order, without empty ones.
-
-    Example:
-        >>> distinct(["Tarn Lab", "tarn  lab", "...", "C"])
-        ('Tarn Lab', 'C')
-    """
-    kept: dict[str, str] = {}
-    for name in names:
-        key = canonical_key(name)
-        if key:
-            kept.setdefault(key, name)
-    return tuple(kept.values())
 
 
 def _chunk(doc: Any, start: int, end: int, proper: bool) -> tuple[int, int]:

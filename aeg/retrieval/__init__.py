@@ -1,0 +1,1 @@
+"""From scores to ranked atoms and documents; baselines without a graph."""

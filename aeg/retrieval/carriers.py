@@ -18,6 +18,7 @@ def carriers(op: Operator, scores: Tensor, atom: int, num_atoms: int, k: int = 3
         scores: [nodes], of one query.
         atom: the atom's row.
         num_atoms: rows below this are atoms, the others entities.
+        k: at most so many entities.
 
     Example:
         >>> op = Operator.from_edges(3, torch.tensor([[0, 0], [1, 2]]))

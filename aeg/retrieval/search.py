@@ -19,7 +19,6 @@ from aeg.core.seeds import Seeds
 from aeg.core.tables import AtomTable
 from aeg.retrieval.merge import merge_effective
 
-
 _TILE = 64
 
 
@@ -68,9 +67,13 @@ class DocumentMap:
         self._atoms = len(atoms)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-            self._matrix = torch.sparse_coo_tensor(
-                pairs, torch.ones(pairs.shape[1]), (len(passages), len(atoms)), check_invariants=False
-            ).to_sparse_csr().to(device)
+            self._matrix = (
+                torch.sparse_coo_tensor(
+                    pairs, torch.ones(pairs.shape[1]), (len(passages), len(atoms)), check_invariants=False
+                )
+                .to_sparse_csr()
+                .to(device)
+            )
 
     def scores(self, atom_scores: Tensor) -> Tensor:
         """Return the documents' scores [documents, columns] for scores of atoms [atoms, columns]."""

@@ -32,7 +32,7 @@ class Index(ABC):
     def __init__(self, vectors: torch.Tensor, device: torch.device | str = "cpu", notes: tuple[str, ...] = ()) -> None:
         if vectors.ndim != 2:
             raise ValueError(f"vectors: got shape {tuple(vectors.shape)}, expected [n, d]")
-        self.vectors = vectors.to(device=device, dtype=torch.float32).contiguous()
+        self.vectors = vectors.detach().to(device=device, dtype=torch.float32).contiguous()
         self.notes = notes
 
     def __len__(self) -> int:
@@ -59,7 +59,7 @@ class Index(ABC):
         if k < 1:
             raise ValueError(f"k: got {k}, expected at least 1")
         device = self.vectors.device
-        wanted = queries.to(device=device, dtype=torch.float32)
+        wanted = queries.detach().to(device=device, dtype=torch.float32)
         finite = torch.isfinite(wanted).all(dim=1)
         wanted = torch.where(finite[:, None], wanted, 0.0)
         scores = torch.full((len(queries), k), -torch.inf, device=device)

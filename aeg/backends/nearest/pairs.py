@@ -10,7 +10,7 @@ import torch
 from aeg.backends.nearest.ranking import TIE, pair_cosines, slack
 from aeg.backends.threads import map_threads
 
-_CPU_CELLS = 1 << 23
+_CPU_CELLS = 1 << 22
 _GPU_CELLS = 1 << 26
 _UNIT = 2e-6
 
@@ -56,12 +56,12 @@ def neighbours_above(vectors: torch.Tensor, threshold: float, top_k: int, device
         raise ValueError(
             f"got vectors {tuple(vectors.shape)}, threshold {threshold}, top_k {top_k}; expected [n, d], [-1, 1], >= 1"
         )
-    unit = vectors.to(device=device, dtype=torch.float32)
+    unit = vectors.detach().to(device=device, dtype=torch.float32)
     size = len(unit)
     if size and not bool((torch.linalg.vector_norm(unit, dim=1) - 1.0).abs().max() < _UNIT):
         raise ValueError("vectors: expected finite rows of length 1; scale them with torch.nn.functional.normalize")
     on_cpu = unit.device.type == "cpu"
-    cells = _CPU_CELLS // torch.get_num_threads() if on_cpu else _GPU_CELLS
+    cells = _CPU_CELLS if on_cpu else _GPU_CELLS
     step = max(1, min(cells // max(1, size), size))
     buffers = threading.local()
 
