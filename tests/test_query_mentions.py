@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aeg.core.matching import distinct
-from aeg.core.records import EffectiveQuery
+from aeg.core.records import EffectiveQuery, Query
 from aeg.query import MENTIONS
 from aeg.query.mentions import quoted
 
@@ -54,3 +54,15 @@ def test_quoted(text, expected):
 
 def test_distinct_keeps_the_first_form():
     assert distinct(["Zürich", "ZU\u0308RICH", " ", "!?", "C", "C++"]) == ("Zürich", "C", "C++")
+
+
+def test_whole_chunks_keep_their_determiners_and_leave_out_pronouns():
+    text = "What is the most common type of skin cancer, and who treats it?"
+    query = Query("1", text)
+    method = MENTIONS.make("syntactic", chunks="whole", named_entities=False)
+    assert method.mentions([EffectiveQuery(0, text)], [query]) == [("the most common type", "skin cancer")]
+
+
+def test_the_question_itself_as_its_mention():
+    found = MENTIONS.make("question").mentions([EffectiveQuery(0, "Who?"), EffectiveQuery(0, "When?")], [Query("1", "Who?")])
+    assert found == [("Who?",), ("When?",)]

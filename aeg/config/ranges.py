@@ -36,8 +36,8 @@ class Range:
         return f"a number in {low}, {high}"
 
     def admits(self, value: Any) -> bool:
-        """Tell whether `value` lies in the range; None (where the type allows it) always does."""
-        if value is None:
+        """Tell whether `value` lies in the range; None always does, and a range without bounds takes anything."""
+        if value is None or self == Range():
             return True
         if self.choices:
             return value in self.choices

@@ -25,6 +25,23 @@ _QUOTED = re.compile(
 )
 
 
+@MENTIONS.register("question")
+@dataclass(frozen=True)
+class QuestionMentions(MentionExtractor):
+    """Takes the text of each effective query as its one mention; needs no pipeline and no model.
+
+    Example:
+        >>> QuestionMentions().mentions([EffectiveQuery(0, "Who leads Tarn Lab?")], [Query("1", "Who leads Tarn Lab?")])
+        [('Who leads Tarn Lab?',)]
+    """
+
+    def mentions(
+        self, effective: Sequence[EffectiveQuery], queries: Sequence[Query], root: Path | None = None
+    ) -> list[tuple[str, ...]]:
+        """Return the text of each effective query."""
+        return [(item.text,) for item in effective]
+
+
 @MENTIONS.register("recorded")
 @dataclass(frozen=True)
 class RecordedMentions(MentionExtractor):
@@ -75,14 +92,16 @@ class SyntacticMentions(MentionExtractor):
 
     Attributes:
         pipeline: a package that ships a spaCy pipeline; `auto` takes the English one that is installed.
+        named_entities: whether named entities are mentions.
         chunks: `proper`: of each noun chunk the stretch from its first to its last proper noun; `all`: whole
-            chunks without determiners; `none`.
+            chunks without determiners; `whole`: chunks as they stand, pronouns left out; `none`.
         numbers: whether dates, amounts and other numbers are mentions.
         batch_size: texts a pipeline call.
     """
 
     pipeline: str = "auto"
-    chunks: str = param("proper", choices=("proper", "all", "none"))
+    named_entities: bool = True
+    chunks: str = param("proper", choices=("proper", "all", "whole", "none"))
     numbers: bool = False
     batch_size: int = param(128, ge=1)
 
@@ -103,14 +122,17 @@ class SyntacticMentions(MentionExtractor):
         return [found[item.text] for item in effective]
 
     def _of(self, doc: Any) -> tuple[str, ...]:
-        spans = [(ent.start, ent.end) for ent in doc.ents if self.numbers or ent.label_ not in NUMERIC_LABELS]
-        if self.chunks != "none":
+        entities = doc.ents if self.named_entities else ()
+        spans = [(ent.start, ent.end) for ent in entities if self.numbers or ent.label_ not in NUMERIC_LABELS]
+        if self.chunks in ("proper", "all"):
             spans += [_chunk(doc, chunk.start, chunk.end, self.chunks == "proper") for chunk in doc.noun_chunks]
         places = [
             (doc[start].idx, doc[start:end].text)
             for start, end in (_trimmed(doc, start, end) for start, end in spans)
             if start < end and _names(doc[start:end], self.numbers)
         ]
+        if self.chunks == "whole":
+            places += [(chunk.start_char, chunk.text) for chunk in doc.noun_chunks if chunk.root.pos_ != "PRON"]
         places += quoted(doc.text)
         return distinct(atom_text(name) for _, name in sorted(places, key=lambda place: (place[0], -len(place[1]))))
 
