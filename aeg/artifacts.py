@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
-import inspect
+import importlib.util
 import json
 import os
 import socket
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -116,19 +118,57 @@ def file_hash(path: Path) -> str:
 
 
 def code_hash(*parts: ModuleType | object) -> str:
-    """Return a hash of the source files of modules, and of the classes of instances with their bases.
+    """Return a hash of the source files that modules, or the classes of methods, consist of.
 
-    Only files of this package and of plugins count; a class's bases in the package are followed, so that editing
-    one method's file changes the hash of what that method made and of nothing else.
+    Imports are followed inside the package (not into the config machinery, and not through a package's
+    `__init__`), so that editing one method's file changes the hash of what that method made and of nothing else.
     """
-    files: set[str] = set()
-    for part in parts:
-        classes = [] if isinstance(part, ModuleType) else type(part).__mro__
-        modules = [part] if isinstance(part, ModuleType) else [sys.modules[c.__module__] for c in classes]
-        files.update(f for m in modules if m.__name__ != "builtins" and (f := getattr(m, "__file__", None)))
-    standard = str(Path(inspect.__file__).parent)
-    own = [Path(f) for f in files if not f.startswith(standard)]
-    return fingerprint(sorted((path.name, file_hash(path)) for path in own))
+    names: set[str] = set()
+    waiting = [module for part in parts for module in _modules(part)]
+    files: dict[str, Path] = {}
+    while waiting:
+        name = waiting.pop()
+        path = None if name in names else _source(name)
+        names.add(name)
+        if path is not None:
+            files[name] = path
+            waiting.extend(_imported(path))
+    return fingerprint([[name, file_hash(files[name])] for name in sorted(files)])
+
+
+_NO_RESULT = ("aeg.config.", "aeg.registry", "aeg.errors", "aeg.core.progress", "aeg.artifacts")
+
+
+def _modules(part: ModuleType | object) -> list[str]:
+    if isinstance(part, ModuleType):
+        return [part.__name__]
+    return [c.__module__ for c in type(part).__mro__ if c.__module__.split(".")[0] not in sys.stdlib_module_names]
+
+
+def _source(name: str) -> Path | None:
+    """The file of a module; None for a package, for what decides no result, and for what has no source."""
+    if name.startswith(_NO_RESULT):
+        return None
+    loaded = sys.modules.get(name)
+    origin = getattr(loaded, "__file__", None) if loaded else getattr(_spec(name), "origin", None)
+    return None if origin is None or Path(origin).name == "__init__.py" else Path(origin)
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(name)
+    except ModuleNotFoundError:
+        return None
+
+
+def _imported(path: Path) -> Iterator[str]:
+    """Modules of this package that a source file imports, in functions too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "aeg":
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "aeg")
 
 
 def write_text(path: Path, text: str) -> None:

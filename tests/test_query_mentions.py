@@ -64,5 +64,7 @@ def test_whole_chunks_keep_their_determiners_and_leave_out_pronouns():
 
 
 def test_the_question_itself_as_its_mention():
-    found = MENTIONS.make("question").mentions([EffectiveQuery(0, "Who?"), EffectiveQuery(0, "When?")], [Query("1", "Who?")])
+    found = MENTIONS.make("question").mentions(
+        [EffectiveQuery(0, "Who?"), EffectiveQuery(0, "When?")], [Query("1", "Who?")]
+    )
     assert found == [("Who?",), ("When?",)]

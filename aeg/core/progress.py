@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
+_QUICK, _SLOW = 0.5, 30.0  # seconds between updates on a terminal, and in a log file
+
+
+def progress_bar(total: int | None, what: str, unit: str = "it") -> Any:
+    """Return a tqdm bar (count, rate, time left) that appears after two seconds; call `update(n)` on it.
+
+    Where standard error is no terminal (a job's log) it writes a line's worth only every half minute.
+    """
+    from tqdm import tqdm
+
+    pause = _QUICK if sys.stderr.isatty() else _SLOW
+    return tqdm(total=total, desc=what, unit=unit, delay=2, leave=False, mininterval=pause, maxinterval=pause)
 
 
 def progress(items: Iterable[T], total: int | None, what: str, unit: str = "it") -> Iterator[T]:
@@ -15,6 +28,7 @@ def progress(items: Iterable[T], total: int | None, what: str, unit: str = "it")
         >>> list(progress([1, 2], 2, "counting"))
         [1, 2]
     """
-    from tqdm import tqdm
-
-    yield from tqdm(items, total=total, desc=what, unit=unit, delay=2, leave=False, mininterval=0.5)
+    with progress_bar(total, what, unit) as bar:
+        for item in items:
+            yield item
+            bar.update()

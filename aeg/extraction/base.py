@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aeg.config.ranges import Checked
 from aeg.core.records import Extraction, Passage
+from aeg.core.sources import Sourced
 from aeg.registry import Registry
 
 
 @dataclass(frozen=True)
-class Extractor(Checked, ABC):
+class Extractor(Sourced, ABC):
     """Turns passages into entities, triples and atoms (paper, section 3.1)."""
 
     @abstractmethod
@@ -30,14 +29,6 @@ class Extractor(Checked, ABC):
         Raises:
             DataError: if a recorded extraction is missing or malformed; the message names file and line.
         """
-
-    def source_files(self, root: Path | None) -> list[Path]:
-        """Return the files whose content the extraction depends on (they enter the artifact's fingerprint)."""
-        return []
-
-    def counts(self, passages: Sequence[Passage], root: Path | None = None) -> Counter[str]:
-        """Return what was repaired, missing or unused, by reason, for the manifest."""
-        return Counter()
 
 
 EXTRACTORS: Registry[Extractor] = Registry("extraction")

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from aeg.backends.nlp import load_pipeline
+from aeg.backends.nlp import load_pipeline, pipeline_version
 from aeg.config.ranges import param
 from aeg.core.keys import atom_text
 from aeg.core.matching import distinct
@@ -69,6 +69,10 @@ class Syntactic(Extractor):
     abbreviations: bool = True
     relations: str = param("title", choices=("title", "dependency", "cooccurrence", "none"))
     cooccurrence_window: int = param(5, ge=1)
+
+    def models(self) -> list[str]:
+        """Return the pipeline and its version."""
+        return [pipeline_version(self.pipeline)]
 
     def extract(self, passages: Sequence[Passage], root: Path | None = None, workers: int = 0) -> Iterator[Extraction]:
         """Yield one extraction a passage, in order; see `Extractor.extract`.

@@ -115,7 +115,7 @@ def hetero_data(
 def _synonym_edges(
     entities: EntityTable, config: GraphConfig, device: torch.device | str
 ) -> tuple[torch.Tensor, torch.Tensor, int]:
-    from aeg.backends.nearest import neighbours_above
+    from aeg.backends.nearest.pairs import neighbours_above
 
     assert entities.embeddings is not None
     left, right, cosine, cut = neighbours_above(

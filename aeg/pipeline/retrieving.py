@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -14,20 +14,15 @@ from torch import Tensor
 
 from aeg.artifacts import code_hash, fingerprint
 from aeg.config.schema import SeedsConfig
-from aeg.core import operator as operator_module
-from aeg.core import ranking as ranking_module
-from aeg.core import seeds as seeds_module
 from aeg.core.operator import Operator
 from aeg.core.progress import progress
 from aeg.core.records import EffectiveQuery, Query
 from aeg.core.seeds import Seeds
 from aeg.errors import DataError
-from aeg.graph import AtomEntityGraph, operator, weights
+from aeg.graph import AtomEntityGraph, operator, typed_operators, weights
 from aeg.pipeline.methods import LabelledMethod
 from aeg.pipeline.ranking import Ranking, per_question
 from aeg.pipeline.stages import Pipeline, spec
-from aeg.propagation import base as propagation_base
-from aeg.propagation import chebyshev
 from aeg.propagation.base import Context, Info
 from aeg.query import seeds as query_seeds
 from aeg.query.base import Link
@@ -77,6 +72,20 @@ class Retriever:
         self.index = pipeline.methods.index.build(graph.atoms.embeddings, pipeline.device)
         for note in self.index.notes:
             pipeline.report(f"atom index: {note}")
+
+    @cached_property
+    def operators(self) -> dict[str, Operator]:
+        """One operator for each edge type, for methods that want them."""
+        return {
+            name: op.to(self.pipeline.device) for name, op in typed_operators(self.graph, self.config.operator).items()
+        }
+
+    @cached_property
+    def features(self) -> Tensor | None:
+        """Node features [nodes, d], atoms first, for methods that want them."""
+        tables = [table.embeddings for table in (self.graph.atoms, self.graph.entities) if table.embeddings is not None]
+        whole = torch.cat(tables) if tables else torch.zeros(0, 0)
+        return whole.to(self.pipeline.device) if len(whole) == self.graph.num_nodes else None
 
     def seeding(self, queries: Sequence[Query]) -> Seeding:
         """Embed, link and seed the questions."""
@@ -141,7 +150,12 @@ class Retriever:
         return ranking
 
     def _propagate(self, item: LabelledMethod, seeding: Seeding, seed: int | None) -> Ranking:
-        context = Context(seed=seed or 0, query_embeddings=seeding.embeddings)
+        context = Context(
+            seed=seed or 0,
+            operators=self.operators,
+            features=self.features,
+            query_embeddings=seeding.embeddings,
+        )
         questions = len(seeding.queries)
         seeds, trace = seeding.seeds, seeding.trace
         if item.seeds != self.config.query.seeds:
@@ -219,14 +233,4 @@ class Retriever:
         )
 
 
-_SCORING_CODE: tuple[Any, ...] = (
-    operator_module,
-    ranking_module,
-    seeds_module,
-    propagation_base,
-    chebyshev,
-    query_seeds,
-    search_module,
-    weights,
-    sys.modules[merge_effective.__module__],
-)
+_SCORING_CODE: tuple[Any, ...] = (query_seeds, search_module, weights)

@@ -19,7 +19,6 @@ from aeg.artifacts import Artifact, Store, code_hash, file_hash, fingerprint, wr
 from aeg.backends.device import resolve_device
 from aeg.config.load import data_root
 from aeg.config.schema import ExperimentConfig
-from aeg.core import keys as keys_module
 from aeg.core.progress import progress
 from aeg.core.records import Corpus, EffectiveQuery, ExtractedAtom, Extraction, Passage, Query
 from aeg.corpus import chunk
@@ -112,6 +111,7 @@ class Pipeline:
             passages=passages_fingerprint(passages),
             method=spec(method),
             files=[file_hash(path) for path in method.source_files(self.root)],
+            models=method.models(),
             code=code_hash(method),
         )
         if not artifact.complete:
@@ -131,7 +131,7 @@ class Pipeline:
             extraction=extraction,
             encoder=self.encoder.fingerprint,
             config=dataclasses.asdict(self.config.graph),
-            code=code_hash(graph_stage.graph, graph_stage.inventory, graph_stage.storage, keys_module),
+            code=code_hash(graph_stage.graph, graph_stage.storage),
         )
         if artifact.complete:
             built = graph_stage.load(artifact.path)
@@ -154,6 +154,7 @@ class Pipeline:
             queries=fingerprint([(query.id, query.question) for query in queries]),
             methods=[spec(method) for method in asked],
             files=[file_hash(path) for method in asked for path in method.source_files(self.root)],
+            models=[model for method in asked for model in method.models()],
             code=code_hash(*asked),
         )
         file = artifact.path / "effective.jsonl"

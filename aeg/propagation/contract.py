@@ -47,12 +47,13 @@ def sample_seeds(op: Operator, columns: int = 8, seed: int = 0, connected: bool 
     """Return sparse seeds [nodes, columns] of sum 1; `connected` keeps them off isolated nodes."""
     generator = torch.Generator().manual_seed(seed)
     seeds = torch.zeros(op.num_nodes, columns)
+    isolated = op.isolated.cpu()
     for column in range(columns):
-        allowed = (~op.isolated).nonzero().squeeze(1) if connected else torch.arange(op.num_nodes)
+        allowed = (~isolated).nonzero().squeeze(1) if connected else torch.arange(op.num_nodes)
         chosen = allowed[torch.randperm(len(allowed), generator=generator)[:4]]
         seeds[chosen, column] = torch.rand(4, generator=generator) + 0.1
     if not connected:
-        seeds[op.isolated.nonzero()[0], 0] = 1.0
+        seeds[isolated.nonzero()[0], 0] = 1.0
     return seeds / seeds.sum(0)
 
 

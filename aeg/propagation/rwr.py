@@ -24,8 +24,8 @@ class RWR(Propagation):
     X₀ is drawn from π; before each move the walk is redrawn from π with probability ρ (always on an isolated
     node), else it moves along an edge with probability proportional to its weight. The score of a node is
     visits / (W (L + 1)); its expectation is the mean of the first L + 1 iterates of eq. 7. Random numbers are
-    counter-based, keyed by the run's seed and the query, so a batch equals its columns and every device draws
-    the same walks.
+    counter-based, keyed by the run's seed and the query, so a batch equals its columns, and devices draw the same
+    walks up to the rounding of cumulative sums.
 
     Attributes:
         restart: ρ in (0, 1).

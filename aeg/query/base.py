@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, ClassVar
 
 from aeg.config.ranges import Checked
 from aeg.core.records import EffectiveQuery, Query
+from aeg.core.sources import Sourced
 from aeg.core.tables import EntityTable
 from aeg.registry import Registry
 
@@ -25,24 +25,16 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Decomposition(Checked, ABC):
+class Decomposition(Sourced, ABC):
     """Turns questions into effective queries (paper, section 3.2, eq. 4)."""
 
     @abstractmethod
     def decompose(self, queries: Sequence[Query], root: Path | None = None) -> list[EffectiveQuery]:
         """Return the effective queries: each question itself first, then its sub-questions, in question order."""
 
-    def source_files(self, root: Path | None) -> list[Path]:
-        """Return the files whose content the result depends on."""
-        return []
-
-    def counts(self, queries: Sequence[Query], root: Path | None = None) -> Counter[str]:
-        """Return what was cut, missing or ignored, by reason, for the manifest."""
-        return Counter()
-
 
 @dataclass(frozen=True)
-class MentionExtractor(Checked, ABC):
+class MentionExtractor(Sourced, ABC):
     """Finds the entity mentions of effective queries."""
 
     @abstractmethod
@@ -50,14 +42,6 @@ class MentionExtractor(Checked, ABC):
         self, effective: Sequence[EffectiveQuery], queries: Sequence[Query], root: Path | None = None
     ) -> list[tuple[str, ...]]:
         """Return the mentions of each effective query; `effective[i].query` is a row of `queries`."""
-
-    def source_files(self, root: Path | None) -> list[Path]:
-        """Return the files whose content the result depends on."""
-        return []
-
-    def counts(self, queries: Sequence[Query], root: Path | None = None) -> Counter[str]:
-        """Return what was cut, missing or ignored, by reason, for the manifest."""
-        return Counter()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aeg.backends.nlp import NUMERIC_LABELS, load_pipeline
+from aeg.backends.nlp import NUMERIC_LABELS, load_pipeline, pipeline_version
 from aeg.config.ranges import param
 from aeg.core.keys import atom_text, canonical_key
 from aeg.core.lexicon import FUNCTION_WORDS, word_spans
@@ -120,6 +120,10 @@ class SyntacticMentions(MentionExtractor):
         docs = nlp.pipe(texts, batch_size=self.batch_size)
         found = {text: self._of(doc) for text, doc in zip(texts, docs, strict=True)}
         return [found[item.text] for item in effective]
+
+    def models(self) -> list[str]:
+        """Return the pipeline and its version."""
+        return [pipeline_version(self.pipeline)]
 
     def _of(self, doc: Any) -> tuple[str, ...]:
         entities = doc.ents if self.named_entities else ()

@@ -21,6 +21,7 @@ from aeg.backends.embedder.tokens import TokenTable, padded_length, plan_missing
 from aeg.backends.embedder.weights import declared_pooling, file_hashes, locate_model, position_limit, read_json
 from aeg.backends.threads import map_threads
 from aeg.config.ranges import param
+from aeg.core.progress import progress_bar
 from aeg.errors import ConfigError, DataError, DeviceError
 
 logger = logging.getLogger(__name__)
@@ -128,8 +129,6 @@ class HuggingFaceEncoder(Encoder):
         return [[(int(start), int(end)) for start, end in encoding.offsets] for encoding in encodings]
 
     def _encode_missing(self, texts: list[str], missing: np.ndarray) -> Iterator[Encoded]:
-        from tqdm import tqdm
-
         table = TokenTable(self._tokenizer, texts, self.max_length, self._pad_id)
         lengths = padded_length(table.lengths, self._multiple)
         order = [hashlib.sha256(text.encode("utf-8")).digest() for text in texts]
@@ -137,10 +136,7 @@ class HuggingFaceEncoder(Encoder):
         rows: list[np.ndarray] = []
         blocks: list[torch.Tensor] = []
         done_batches = self._run(table, batches)
-        with (
-            closing(done_batches),
-            tqdm(total=int(missing.sum()), desc="encoding", unit="text", delay=2, mininterval=0.5) as bar,
-        ):
+        with closing(done_batches), progress_bar(int(missing.sum()), "encoding", "text") as bar:
             for index, (batch, block) in enumerate(zip(batches, done_batches, strict=True)):
                 rows.append(batch)
                 blocks.append(block)

@@ -9,6 +9,7 @@ import torch
 
 from aeg.backends.nearest.ranking import TIE, pair_cosines, slack
 from aeg.backends.threads import map_threads
+from aeg.core.progress import progress
 
 _CPU_CELLS = 1 << 22
 _GPU_CELLS = 1 << 26
@@ -74,7 +75,8 @@ def neighbours_above(vectors: torch.Tensor, threshold: float, top_k: int, device
         return above, torch.minimum(left, right) * size + torch.maximum(left, right)
 
     starts = range(0, size, step)
-    blocks = list(map_threads(block, starts) if on_cpu else map(block, starts))
+    found = map_threads(block, starts) if on_cpu else map(block, starts)
+    blocks = list(progress(found, len(starts), "nearest neighbours", "block"))
     total = sum(int(above) for above, _ in blocks)
     kept = [torch.empty(0, dtype=torch.int64, device=unit.device), *(keys for _, keys in blocks)]
     keys = torch.unique(torch.cat(kept))
