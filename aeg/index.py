@@ -55,7 +55,7 @@ def own_corpus(path: Path) -> dict[str, Any]:
     """
     if path.is_dir():
         return {"name": "text_folder", "path": str(path.resolve())}
-    if path.is_file() and path.suffix in (".jsonl", ".json"):
+    if path.is_file() and path.suffix == ".jsonl":
         return {"name": "jsonl", "documents": str(path.resolve())}
     raise DataError(f"{path}: expected a folder of .txt and .md files, or a .jsonl file with id and text a line")
 

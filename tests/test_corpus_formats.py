@@ -79,7 +79,7 @@ def test_jsonl(tmp_path):
     assert dict(corpus.counts) == {
         "duplicate_documents": 1, "ignored_field:url": 1, "ignored_field:note": 1
     }  # fmt: skip
-    assert corpus.prechunked
+    assert not corpus.prechunked
 
 
 def test_jsonl_without_questions_and_with_an_absolute_path(tmp_path):
@@ -254,3 +254,8 @@ def test_sample_ships_with_the_package():
     assert all(document.text.strip() for document in corpus.documents)
     assert not corpus.counts
     assert corpus.prechunked
+
+
+def test_jsonl_prechunked(tmp_path):
+    write_lines(tmp_path / "documents.jsonl", [{"id": 1, "text": "Ann owns Bix."}])
+    assert CORPORA.make("jsonl", prechunked=True).load(tmp_path).prechunked

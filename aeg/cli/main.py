@@ -30,13 +30,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"aeg {__version__}")
     parser.add_argument("--debug", action="store_true", help="show a traceback where a command fails")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, (summary, _) in _COMMANDS.items():
-        commands.add_parser(name, help=summary, add_help=False)
-    known, rest = parser.parse_known_args(given[:1]), given[1:]
+    for command, (summary, _) in _COMMANDS.items():
+        commands.add_parser(command, help=summary, add_help=False)
+    name = parser.parse_args(given[:1]).command
     logging.basicConfig(level=logging.INFO if debug else logging.WARNING, format="%(levelname)s: %(message)s")
     try:
-        command = import_module(_COMMANDS[known[0].command][1])
-        return int(command.main(rest))
+        return int(import_module(_COMMANDS[name][1]).main(given[1:]))
     except AegError as error:
         return _fail(error, debug)
     except KeyboardInterrupt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from aeg.propagation.base import Propagation
 from aeg.query import DECOMPOSITIONS, LINKERS, MENTIONS
 from aeg.query.base import Decomposition, Linker, MentionExtractor
 
+_LABEL = re.compile(r"[\w.+=-]+")
 BASELINES = ("dense_atoms", "dense_passages", "bm25")
 
 
@@ -85,6 +87,10 @@ def _labelled(specs: list[dict[str, Any]], seeds: SeedsConfig) -> tuple[Labelled
             raise ConfigError(f"propagation.{at}: got {spec!r}, expected a section with a 'name'")
         params = dict(spec)
         label = params.pop("label", None)
+        if label is not None and not _LABEL.fullmatch(str(label)):
+            raise ConfigError(
+                f"propagation.{at}.label: got {label!r}, expected letters, digits and . _ + = - only (it names files)"
+            )
         own = {**dataclasses.asdict(seeds), **(params.pop("seeds", None) or {})}
         method = METHODS.from_spec(params, f"propagation.{at}")
         chosen = into_dataclass(SeedsConfig, own, f"propagation.{at}.seeds")
