@@ -197,7 +197,7 @@ class Retriever:
         passages = self.graph.passages
         if name == "dense_atoms":
             started = time.perf_counter()
-            width = max(retrieval.depth, 10 * retrieval.passage_top_k)
+            width = max(retrieval.depth, 2 * retrieval.passage_top_k)
             rows, scores = dense(seeding.embeddings, self.index.vectors, width, self.index)
             units = merge_effective(rows, scores, seeding.of_query, questions, retrieval.depth)
             documents = self.documents.from_atoms(rows, scores, retrieval.passage_top_k)
