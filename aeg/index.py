@@ -96,7 +96,8 @@ class Searcher:
     def __init__(self, folder: Path) -> None:
         pipeline, self.graph, name = open_index(folder)
         self.retriever = Retriever(pipeline, self.graph, name)
-        self.method = pipeline.methods.propagation[0].method
+        chosen = pipeline.methods.propagation[0]
+        self.method, self.seeds = chosen.method, chosen.seeds
 
     def search(self, question: str, k: int = 10) -> list[Evidence]:
         """Return the k best atoms for a question.
@@ -108,7 +109,8 @@ class Searcher:
             raise DataError("got an empty question, expected some text")
         seeding = self.retriever.seeding([Query("question", question)])
         op, atoms = self.retriever.operator, len(self.graph.atoms)
-        scores, _ = self.method(op, seeding.seeds, Context(query_embeddings=seeding.embeddings))
+        seeds, _ = self.retriever.seeds(seeding, self.seeds)
+        scores, _ = self.method(op, seeds, Context(query_embeddings=seeding.embeddings))
         rows, values = merge_effective(*top_k(scores[:atoms], k), seeding.of_query, 1, k)
         best = scores[:atoms].argmax(1)
         found = []

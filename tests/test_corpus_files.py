@@ -6,16 +6,19 @@ import json
 
 import pytest
 
-from aeg.corpus.files import (
+from aeg.core.files import (
     Item,
-    check_questions,
     check_unique,
+    expect,
+    expect_list,
+    located,
     read_items,
     read_json,
     read_lines,
     read_text,
     resolve,
 )
+from aeg.corpus.base import check_questions
 from aeg.errors import DataError
 
 
@@ -83,7 +86,7 @@ def test_broken_json_names_line_and_column(tmp_path):
 def test_broken_json_line_is_numbered_past_blank_lines(tmp_path):
     path = tmp_path / "broken.jsonl"
     path.write_text('{"id": 1}\n\n{"id": 2}\n{"id": \n')
-    assert f"{path}, line 4: broken JSON (column " in message(lambda: list(read_lines(path, "lines")))
+    assert f"{path}, line 4: broken JSON (column 8: " in message(lambda: list(read_lines(path, "lines")))
 
 
 def test_line_separators_inside_strings_do_not_split_lines(tmp_path):
@@ -100,13 +103,14 @@ def test_wrong_top_level(tmp_path):
     path.write_text('["a"]')
     assert "item 0: got str 'a', expected an object" in message(lambda: read_items(path, "questions"))
     path.write_text('{"a": 1}\n[1]\n')
-    assert "line 2: got a list of 1, expected an object" in message(lambda: list(read_lines(path, "lines")))
+    assert "line 2: got a list of 1: [1], expected an object" in message(lambda: list(read_lines(path, "lines")))
 
 
 ITEM = Item(
     {
         "int": 3, "flag": True, "null": None, "blank": " \n", "list": ["a", 1], "pairs": [["t", 1], ["t"]],
         "surrogate": json.loads('"a\\ud800"'), "rows": [{"a": 1}, 2], "text": "ok", "nested": [["t", ["s"]]],
+        "blanks": ["a", " "],
     },
     "f.json, item 4",
 )  # fmt: skip
@@ -117,18 +121,29 @@ ITEM = Item(
     [
         (lambda: ITEM.string("int"), "f.json, item 4, field 'int': got int 3, expected a string"),
         (lambda: ITEM.string("absent"), "f.json, item 4: no field 'absent'; expected a string"),
-        (lambda: ITEM.string("null"), "no field 'null'"),
-        (lambda: ITEM.string("blank", blank=False), "field 'blank': got an empty string"),
+        (lambda: ITEM.string("null"), "f.json, item 4, field 'null': got null, expected a string"),
+        (lambda: ITEM.string("blank", blank=False), r"field 'blank': got str ' \n', expected a string with text in it"),
         (lambda: ITEM.string("surrogate"), r"lone surrogate '\ud800' at character 1"),
         (lambda: ITEM.identifier("flag"), "got bool True, expected a string"),
-        (lambda: ITEM.identifier("blank"), "got an empty string"),
+        (lambda: ITEM.identifier("blank"), r"field 'blank': got str ' \n', expected a string with text in it"),
         (lambda: ITEM.flag("int"), "got int 3, expected true or false"),
         (lambda: ITEM.strings("list"), "field 'list'[1]: got int 1, expected a string"),
-        (lambda: ITEM.strings("text"), "got str 'ok', expected a list"),
-        (lambda: ITEM.strings("absent"), "no field 'absent'; expected a list"),
+        (
+            lambda: ITEM.string("Blank"),
+            "no field 'Blank'; expected a string; correct it, or get the file again. Did you mean",
+        ),
+        (
+            lambda: ITEM.strings("blanks", blank=False),
+            "field 'blanks'[1]: got str ' ', expected a string with text in it",
+        ),
+        (lambda: ITEM.value("absent", "a row"), "f.json, item 4: no field 'absent'; expected a row"),
+        (lambda: expect_list([["a"], "b"], list, "x"), "x[1]: got str 'b', expected a list"),
+        (lambda: expect({1: 2}, list, "x"), "x: got an object with keys 1, expected a list"),
+        (lambda: ITEM.strings("text"), "got str 'ok', expected a list of strings"),
+        (lambda: ITEM.strings("absent"), "no field 'absent'; expected a list of strings"),
         (lambda: ITEM.integers("list"), "field 'list'[0]: got str 'a', expected an integer"),
-        (lambda: ITEM.pairs("pairs", int), "field 'pairs'[1]: got a list of 1, expected a list of 2"),
-        (lambda: ITEM.pairs("nested", int), "got a list of 1, expected an integer"),
+        (lambda: ITEM.pairs("pairs", int), "field 'pairs'[1]: got a list of 1: ['t'], expected a list of 2"),
+        (lambda: ITEM.pairs("nested", int), "got a list of 1: ['s'], expected an integer"),
         (lambda: ITEM.items("rows"), "field 'rows'[1]: got int 2, expected an object"),
     ],
 )
@@ -142,6 +157,8 @@ def test_fields_and_defaults():
     assert ITEM.string("null", default="") == ""
     assert ITEM.strings("null", optional=True) == ()
     assert ITEM.pairs("nested", list) == [("t", ["s"])]
+    assert ITEM.strings("blanks") == ("a", " ")
+    assert Item({"id": 1, "note": 2}, "f").ignored(("id",)) == ["ignored_field:note"]
 
 
 def test_long_values_are_cut_in_errors():
@@ -153,6 +170,8 @@ def test_duplicate_ids_name_both_places():
     text = message(lambda: check_unique([("a", "line 1"), ("b", "line 2"), ("a", "line 3")], "question"))
     assert "line 3: question id 'a' was given before at line 1" in text
     check_unique([("a", "line 1"), ("b", "line 2")], "question")
+    text = message(lambda: check_unique([(7, "line 1"), (7, "line 2")], "passage", "row"))
+    assert "line 2: passage row 7 was given before at line 1; expected distinct rows" in text
 
 
 def test_empty_question_list(tmp_path):
@@ -166,3 +185,5 @@ def test_relative_paths_start_at_the_root(tmp_path, monkeypatch):
     assert resolve(tmp_path, "/a") == resolve(None, "/a")
     assert resolve(None, "~/a") == tmp_path / "a"
     assert resolve(None, "a").as_posix() == "a"
+    assert located(tmp_path, "~/a", "x.jsonl") == tmp_path / "a"
+    assert located(tmp_path, "b", "x.jsonl") == tmp_path / "b"

@@ -101,7 +101,7 @@ def test_jsonl_without_questions_and_with_an_absolute_path(tmp_path):
         ([{"id": 1, "text": 3}], None, ("d.jsonl, line 1, field 'text': got int 3",)),
         ([{"id": 1}], None, ("d.jsonl, line 1: no field 'text'",)),
         (DOCUMENTS, [], ("q.jsonl: got no questions",)),
-        (DOCUMENTS, [{"id": 1, "question": " "}], ("q.jsonl, line 1, field 'question': got an empty",)),
+        (DOCUMENTS, [{"id": 1, "question": " "}], ("q.jsonl, line 1, field 'question': got str ' ', expected",)),
         (
             DOCUMENTS,
             [{"id": 1, "question": "a"}, {"id": 1, "question": "b"}],

@@ -84,6 +84,7 @@ def test_the_results_have_rankings_and_traces(outcome):
     assert ppr["unit_scores"] == sorted(ppr["unit_scores"], reverse=True)
     traces = [row["effective"][0] for row in rows if row["method"] == "ppr"]
     assert sum(bool(trace["entities"]) for trace in traces) > 0.8 * len(questions)
+    assert {row["effective"][0]["atom_mass"] for row in rows if row["method"] == "bm25"} == {None}
     for trace in traces:
         assert len(trace["entities"]) == len(trace["entity_weights"]) == len(trace["mentions"])
         assert trace["entity_mass"] + trace["atom_mass"] == pytest.approx(1)
@@ -188,6 +189,16 @@ def test_seeds_of_one_entry_can_differ(artifacts, outcome, tmp_path):
     rows = pq.read_table(found.folder / "results.parquet", columns=["method", "units"]).to_pylist()
     ranked = {name: [row["units"] for row in rows if row["method"] == name] for name in ("ppr", "atoms")}
     assert ranked["ppr"] != ranked["atoms"]
+    traced = pq.read_table(found.folder / "results.parquet", columns=["method", "effective"]).to_pylist()
+    shares = {name: {row["effective"][0]["atom_mass"] for row in traced if row["method"] == name} for name in ranked}
+    assert shares["atoms"] == {1.0}
+    assert min(shares["ppr"]) == pytest.approx(0.3)
+
+
+def test_a_run_folder_that_cannot_be_made_is_told(artifacts, outcome, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="set run_dir to a writable folder"):
+        run_quickstart(artifacts, tmp_path / "file", "propagation=[{name: none}]", "evaluation.baselines=[]")
 
 
 @pytest.mark.parametrize(

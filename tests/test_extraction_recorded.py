@@ -94,7 +94,7 @@ def test_hipporag_lists_in_strings_are_read_as_literals_only(tmp_path):
     assert found.entities == ("C++", "C")
     assert found.triples == (("C", "is not", "C++"),)
     for bad in ("__import__('os').getcwd()", "['C++'", "[1 +", "(" * 500):
-        with pytest.raises(DataError, match=r"docs\[0\], field 'extracted_entities': got .*Python literal"):
+        with pytest.raises(DataError, match=r"field 'docs'\[0\], field 'extracted_entities': got str .*Python literal"):
             read(tmp_path, docs(tmp_path, [{**row, "extracted_entities": bad}]))
 
 
@@ -119,33 +119,37 @@ def test_published_codes_format(tmp_path, entities):
     ("entities", "message"),
     [
         ([["x"]], "1 entity lists for 2 atoms"),
-        ({"A": [], "C": []}, "got 'C'"),
+        ({"A": [], "C": []}, "got str 'C', expected the texts of"),
         ({"A": []}, "no entities for the atom 'B'"),
     ],
 )
 def test_published_codes_lists_must_be_parallel(tmp_path, entities, message):
     row = {**DOCS[0], "extracted_knowledge_fragments": ["A", "B"], "extracted_fragment_entities": entities}
-    with pytest.raises(DataError, match=rf"docs\[0\], field 'extracted_fragment_entities'.*{message}"):
+    with pytest.raises(DataError, match=rf"field 'docs'\[0\], field 'extracted_fragment_entities'.*{message}"):
         read(tmp_path, docs(tmp_path, [row]))
 
 
 BAD_LINES = [
-    ("{", r"line 2, column 2: broken JSON"),
-    ("[1]", r"line 2: got \[1\] \(list\), expected an object"),
-    ("{}", r"line 2: got the fields \(none\); expected either `chunk`"),
-    ({"chunk": -1}, r"line 2, field 'chunk': got -1"),
-    ({"chunk": True}, r"line 2, field 'chunk': got True \(bool\)"),
-    ({"chunk": "0"}, r"line 2, field 'chunk': got '0' \(str\)"),
-    ({"passage": " ", "chunk": None}, r"line 2: got the fields"),
-    ({"chunk": 1, "entities": "x y"}, r"line 2, field 'entities': got 'x y'"),
-    ({"chunk": 1, "entities": [1963]}, r"line 2, field 'entities'\[0\]: got 1963 \(int\), expected a string"),
-    ({"chunk": 1, "entities": [], "triples": [["a", "b"]]}, r"line 2, field 'triples'\[0\]: got \['a', 'b'\].*skip"),
-    ({"chunk": 1, "entities": [], "triples": [["a", "b", None]]}, r"line 2, field 'triples'\[0\]"),
+    ("{", r"line 2: broken JSON \(column 2: Expecting property name"),
+    ("[1]", r"line 2: got a list of 1: \[1\], expected an object"),
+    ("{}", r"line 2: got an object with keys \(none\), expected either `chunk`"),
+    ({"chunk": -1}, r"line 2, field 'chunk': got int -1, expected a row"),
+    ({"chunk": True}, r"line 2, field 'chunk': got bool True, expected a row"),
+    ({"chunk": "0"}, r"line 2, field 'chunk': got str '0', expected a row"),
+    ({"passage": " ", "chunk": None}, r"line 2: got an object with keys passage, chunk, expected either"),
+    ({"chunk": 1, "entities": "x y"}, r"line 2, field 'entities': got str 'x y', expected a list"),
+    ('{"chunk": 1, "entities": ["a\\ud800"]}', r"line 2, field 'entities'\[0\]: got a lone surrogate .* character 1"),
+    ({"chunk": 1, "entities": [1963]}, r"line 2, field 'entities'\[0\]: got int 1963, expected a string"),
+    ({"chunk": 1, "entities": [], "triples": [["a", "b"]]},
+        r"line 2, field 'triples'\[0\]: got a list of 2: \['a', 'b'\], expected \[subject, relation, object\].*skip"),
+    ({"chunk": 1, "entities": [], "triples": [["a", "b", None]]},
+        r"line 2, field 'triples'\[0\]\[2\]: got null, expected a string.*skip"),
     ({"chunk": 1, "entities": [], "triples": [], "atom": []}, r"line 2: no field 'atoms'.*Did you mean 'atom'"),
-    ({"chunk": 1, "entities": [], "triples": [], "atoms": [{"text": " ", "entities": []}]}, r"\[0\].text: got ' '"),
+    ({"chunk": 1, "entities": [], "triples": [], "atoms": [{"text": " ", "entities": []}]},
+        r"atoms'\[0\], field 'text': got str ' ', expected a string with text"),
     ({"chunk": 1, "entities": [], "triples": [], "atoms": [{"text": "x"}]}, r"atoms'\[0\]: no field 'entities'"),
-    ({"chunk": 1, "entities": [], "triples": [], "atoms": ["x"]}, r"atoms'\[0\]: got 'x'"),
-    (ROWS[0], r"line 2: a second entry for the passage with row 0; the first is .*line 1"),
+    ({"chunk": 1, "entities": [], "triples": [], "atoms": ["x"]}, r"atoms'\[0\]: got str 'x', expected an object"),
+    (ROWS[0], r"line 2: passage row 0 was given before at .*line 1; expected distinct rows"),
 ]  # fmt: skip
 
 
@@ -157,13 +161,15 @@ def test_malformed_lines_are_named(tmp_path, line, message):
 
 
 def test_malformed_documents_are_named(tmp_path):
-    with pytest.raises(DataError, match=r"docs\[1\]: no field 'passage'"):
+    with pytest.raises(DataError, match=r"field 'docs'\[1\]: no field 'passage'; expected a string"):
         read(tmp_path, docs(tmp_path, [DOCS[0], {"extracted_entities": []}]))
-    with pytest.raises(DataError, match=r"docs\[1\]: a second entry .*docs\[0\]"):
+    with pytest.raises(
+        DataError, match=r"field 'docs'\[1\]: passage text 'Tarn Lab .* was given before at .*'docs'\[0\]"
+    ):
         read(tmp_path, docs(tmp_path, [DOCS[0], DOCS[0]]))
-    with pytest.raises(DataError, match=r"openie\.json, line \d+, column \d+: broken JSON"):
+    with pytest.raises(DataError, match=r"openie\.json: broken JSON at line \d+, column \d+"):
         read(tmp_path, write(tmp_path, json.dumps({"docs": DOCS}, indent=1)[:-9], "openie.json"))
-    with pytest.raises(DataError, match=r"docs: got 3 \(int\), expected a list"):
+    with pytest.raises(DataError, match=r"openie\.json, field 'docs': got int 3, expected a list of objects"):
         read(tmp_path, write(tmp_path, '{"docs": 3}', "openie.json"))
 
 
@@ -200,10 +206,10 @@ def test_the_rest_of_the_passages_gives_the_same(tmp_path):
 
 
 def test_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(DataError, match=r"nothing\.jsonl: no such file"):
+    with pytest.raises(DataError, match=r"nothing\.jsonl: no such file; expected an extraction file .*; set data_root"):
         read(tmp_path, "nothing.jsonl")
     (tmp_path / "bad.jsonl").write_bytes(b'{"chunk": "\xff"}')
-    with pytest.raises(DataError, match=r"bad\.jsonl: not UTF-8 at byte 11"):
+    with pytest.raises(DataError, match=r"bad\.jsonl: not UTF-8 \(byte 11 is 0xff\)"):
         read(tmp_path, "bad.jsonl")
     with pytest.raises(ConfigError, match="path: got ''"):
         read(tmp_path, "")
@@ -248,7 +254,9 @@ def test_medical_counts(data_root):
 @pytest.mark.data
 def test_musique_openie(data_root):
     path = data_root / "musique" / "openie_gpt35.json"
-    with pytest.raises(DataError, match=r"docs\[21\], field 'extracted_triples'\[\d+\]: got \['Our World', "):
+    with pytest.raises(
+        DataError, match=r"field 'docs'\[21\], field 'extracted_triples'\[9\]: got a list of 2: \['Our World', "
+    ):
         read_entries(path)
     entries = read_entries(path, skip_triples=True)
     assert len(entries) == 1890

@@ -9,12 +9,12 @@ from functools import partial
 import pytest
 
 from aeg.backends.nlp import load_pipeline, pipeline_name, pipeline_version
+from aeg.core.files import expect
 from aeg.core.keys import canonical_key
 from aeg.core.records import ExtractedAtom, Extraction, Passage
 from aeg.errors import AegError, ConfigError, DataError, DependencyError
 from aeg.extraction import EXTRACTORS, Syntactic
 from aeg.extraction.abbreviations import abbreviations
-from aeg.extraction.checks import string
 from aeg.extraction.sentences import base_title
 from aeg.extraction.workers import ordered_map
 
@@ -200,8 +200,8 @@ def test_ordered_map_keeps_order_and_reports_a_dead_worker():
 
 
 def test_errors_of_a_worker_arrive_as_they_are():
-    with pytest.raises(DataError, match="here: got 3"):
-        list(ordered_map(partial(string, where="here"), ["fine", 3], workers=2))
+    with pytest.raises(DataError, match="here: got int 3, expected a string"):
+        list(ordered_map(partial(expect, kind=str, where="here"), ["fine", 3], workers=2))
 
 
 def test_base_title():

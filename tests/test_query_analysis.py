@@ -76,8 +76,8 @@ def test_a_question_without_analysis_is_an_error_that_names_it(tmp_path):
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ("{", r"line 2: broken JSON at column 2"),
-        ("[1]", r"line 2: got list \[1\]"),
+        ("{", r"line 2: broken JSON \(column 2: Expecting property name"),
+        ("[1]", r"line 2: got a list of 1: \[1\], expected an object"),
         ('{"id": "b", "complexity": 1, "entities": []}', r"line 2: no field 'sub_questions'"),
         (line("b", 10.5), r"line 2, field 'complexity': got float 10\.5"),
         (line("b", -1), r"line 2, field 'complexity'"),
@@ -91,7 +91,7 @@ def test_a_question_without_analysis_is_an_error_that_names_it(tmp_path):
         (line("b", 1, ["\ud800"]), r"line 2, field 'entities'\[0\].*lone surrogate"),
         (line(None, 1), r"line 2, field 'id': got null"),
         (line("", 1), r"line 2, field 'id'"),
-        (line("a", 1), r"line 2: question id 'a' was given before in line 1"),
+        (line("a", 1), r"line 2: question id 'a' was given before at .*analysis\.jsonl, line 1; expected distinct ids"),
     ],
 )
 def test_malformed_lines_are_named(tmp_path, bad, message):
@@ -102,7 +102,7 @@ def test_malformed_lines_are_named(tmp_path, bad, message):
 
 
 def test_missing_files_broken_bytes_and_blank_lines(tmp_path):
-    with pytest.raises(DataError, match=r"gone\.jsonl: cannot be read"):
+    with pytest.raises(DataError, match=r"gone\.jsonl: no such file; expected question analyses .*; set data_root"):
         read_analyses(tmp_path / "gone.jsonl")
     path = tmp_path / "x.jsonl"
     path.write_bytes(
@@ -110,7 +110,7 @@ def test_missing_files_broken_bytes_and_blank_lines(tmp_path):
     )
     assert list(read_analyses(path).by_id) == ["a", "8"]
     path.write_bytes(line("a", 1).encode() + b"\n\xff\n")
-    with pytest.raises(DataError, match="line 2: not UTF-8 at byte 0"):
+    with pytest.raises(DataError, match=r"line 2: not UTF-8 \(byte 0 is 0xff\)"):
         read_analyses(path)
 
 

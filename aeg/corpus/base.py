@@ -8,6 +8,7 @@ from pathlib import Path
 
 from aeg.config.ranges import Checked
 from aeg.core.records import Corpus
+from aeg.errors import DataError
 from aeg.registry import Registry
 
 
@@ -38,3 +39,13 @@ class CorpusLoader(Checked, ABC):
 
 
 CORPORA: Registry[CorpusLoader] = Registry("corpus")
+
+
+def check_questions(found: int, path: Path) -> None:
+    """Check that a file of questions holds at least one.
+
+    Raises:
+        DataError: if `found` is 0.
+    """
+    if not found:
+        raise DataError(f"{path}: got no questions, expected at least one; get the file again or name another")

@@ -6,10 +6,10 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from aeg.core.files import check_unique, read_lines, read_text, resolve
 from aeg.core.records import Corpus, Document, Query
-from aeg.corpus.base import CORPORA, CorpusLoader
+from aeg.corpus.base import CORPORA, CorpusLoader, check_questions
 from aeg.corpus.dedup import unite
-from aeg.corpus.files import check_questions, check_unique, read_lines, read_text, resolve
 from aeg.errors import DataError
 
 HEADER = ["query-id", "corpus-id", "score"]

@@ -7,19 +7,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aeg.config.ranges import param
-from aeg.core.records import Corpus, Document, Query
-from aeg.corpus.base import CORPORA, CorpusLoader
-from aeg.corpus.dedup import unite
-from aeg.corpus.files import (
+from aeg.core.files import (
     REMEDY,
     Item,
-    check_questions,
     check_unique,
     expect,
     read_items,
     read_json,
     resolve,
 )
+from aeg.core.records import Corpus, Document, Query
+from aeg.corpus.base import CORPORA, CorpusLoader, check_questions
+from aeg.corpus.dedup import unite
 from aeg.errors import DataError
 
 _GLOB = frozenset("*?[")

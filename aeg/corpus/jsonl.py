@@ -7,10 +7,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from aeg.core.files import Item, check_unique, read_lines, resolve
 from aeg.core.records import Corpus, Document, Query
-from aeg.corpus.base import CORPORA, CorpusLoader
+from aeg.corpus.base import CORPORA, CorpusLoader, check_questions
 from aeg.corpus.dedup import unite
-from aeg.corpus.files import Item, check_questions, check_unique, read_lines, resolve
 from aeg.errors import DataError
 
 DOCUMENT_FIELDS = ("id", "text", "title")
@@ -78,12 +78,12 @@ def read_questions(path: Path, known: Collection[str], counts: Counter[str]) -> 
 
 
 def _document(item: Item, counts: Counter[str]) -> Document:
-    _count_ignored(item, DOCUMENT_FIELDS, counts)
+    counts.update(item.ignored(DOCUMENT_FIELDS))
     return Document(item.identifier("id"), item.string("text"), item.string("title", default=""))
 
 
 def _query(item: Item, known: Collection[str], counts: Counter[str]) -> Query:
-    _count_ignored(item, QUESTION_FIELDS, counts)
+    counts.update(item.ignored(QUESTION_FIELDS))
     gold = item.identifiers("gold_doc_ids", optional=True)
     for identifier in gold:
         if identifier not in known:
@@ -100,9 +100,3 @@ def _query(item: Item, known: Collection[str], counts: Counter[str]) -> Query:
         gold_doc_ids=gold,
         evidence=item.strings("evidence", optional=True),
     )
-
-
-def _count_ignored(item: Item, fields: Collection[str], counts: Counter[str]) -> None:
-    for key in item.values:
-        if key not in fields:
-            counts[f"ignored_field:{key}"] += 1

@@ -7,9 +7,9 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from aeg.core.files import Item, read_items, read_lines, resolve
 from aeg.core.records import Corpus, Query
 from aeg.corpus.base import CORPORA, CorpusLoader
-from aeg.corpus.files import Item, read_items, read_lines, resolve
 from aeg.corpus.paragraphs import Sample, find_layout, load_contexts, load_folder, load_subset
 
 STEM = "musique"

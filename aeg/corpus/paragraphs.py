@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from aeg.core.files import REMEDY, Item, check_unique, expect, read_items
 from aeg.core.records import Corpus, Document, Query
+from aeg.corpus.base import check_questions
 from aeg.corpus.dedup import content_hash, unite
-from aeg.corpus.files import REMEDY, Item, check_questions, check_unique, expect, read_items
 from aeg.errors import DataError
 
 Layout = Literal["folder", "subset", "published"]

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aeg.config.ranges import param
+from aeg.core.files import REMEDY, expect, read_text, resolve, unreadable
 from aeg.core.records import Corpus, Document
 from aeg.corpus.base import CORPORA, CorpusLoader
 from aeg.corpus.dedup import unite
-from aeg.corpus.files import REMEDY, expect, read_text, resolve, unreadable
 from aeg.corpus.jsonl import read_questions
 from aeg.errors import DataError
 

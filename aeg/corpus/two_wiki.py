@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from aeg.core.files import resolve
 from aeg.core.records import Corpus
 from aeg.corpus.base import CORPORA, CorpusLoader
-from aeg.corpus.files import resolve
 from aeg.corpus.paragraphs import find_layout, load_contexts, load_folder, load_subset, read_supporting_facts
 
 STEM = "2wikimultihopqa"

@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from aeg.artifacts import MANIFEST
+from aeg.errors import DataError
 from aeg.graph import AtomEntityGraph
 from aeg.pipeline.ranking import Ranking
 from aeg.pipeline.retrieving import Seeding
+from aeg.query.seeds import SeedTrace
 
 
 def result_rows(
@@ -19,6 +22,7 @@ def result_rows(
     graph: AtomEntityGraph,
     documents: Sequence[str],
     seeding: Seeding,
+    trace: SeedTrace | None,
     ranking: Ranking,
     values: Mapping[str, np.ndarray],
 ) -> list[dict[str, Any]]:
@@ -28,12 +32,13 @@ def result_rows(
         part: label of the corpus, empty where there is one only.
         graph: the graph whose rows the ranking names.
         documents: document ids, the rows of `ranking.documents`.
-        seeding: the questions with links and seeds.
+        seeding: the questions with their links.
+        trace: what the method's seeds were made of; None for a method without seeds.
         ranking: what one method found.
         values: per question arrays by metric; NaN where a metric does not apply.
     """
     names = graph.atoms.ids if ranking.unit == "atom" else [passage.id for passage in graph.passages]
-    traces = question_traces(graph, seeding)
+    traces = question_traces(graph, seeding, trace)
     rows = []
     for at, query in enumerate(seeding.queries):
         units, unit_scores = _kept(ranking.units[at], ranking.unit_scores[at])
@@ -61,8 +66,8 @@ def result_rows(
     return rows
 
 
-def question_traces(graph: AtomEntityGraph, seeding: Seeding) -> list[dict[str, Any]]:
-    """Return for each question what its effective queries were seeded with."""
+def question_traces(graph: AtomEntityGraph, seeding: Seeding, trace: SeedTrace | None) -> list[dict[str, Any]]:
+    """Return for each question what its effective queries were linked to and seeded with."""
     traces: list[dict[str, Any]] = [{"effective": []} for _ in seeding.queries]
     for at, item in enumerate(seeding.effective):
         traces[item.query]["effective"].append(
@@ -71,17 +76,52 @@ def question_traces(graph: AtomEntityGraph, seeding: Seeding) -> list[dict[str, 
                 "mentions": list(item.mentions) or [link.mention for link in seeding.links[at]],
                 "entities": [graph.entities.keys[link.entity] for link in seeding.links[at]],
                 "entity_weights": [float(link.weight) for link in seeding.links[at]],
-                "entity_mass": float(seeding.trace.entity_mass[at]),
-                "atom_mass": float(seeding.trace.atom_mass[at]),
+                "entity_mass": None if trace is None else float(trace.entity_mass[at]),
+                "atom_mass": None if trace is None else float(trace.atom_mass[at]),
             }
         )
     return traces
 
 
-def save_results(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Write the records as Parquet; the same records give the same bytes."""
+class ResultsWriter:
+    """Writes records to a Parquet file, one row group a ranking, so that only one is held.
+
+    The file appears under its name when it is closed; the same records give the same bytes.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._temporary = path, path.with_name(f".{path.name}.tmp")
+        self._writer: Any = None
+
+    def add(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write the records of one ranking."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = pa.Table.from_pylist(list(rows), schema=_schema())
+        if self._writer is None:
+            self._begin()
+            self._writer = pq.ParquetWriter(self._temporary, table.schema, compression="zstd")
+        self._writer.write_table(table)
+
+    def _begin(self) -> None:
+        """Make the run folder; from now on it is incomplete until its manifest is written again."""
+        folder = self._path.parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DataError(f"{folder}: cannot be made ({error.strerror}); set run_dir to a writable folder") from None
+        (folder / MANIFEST).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Finish the file."""
+        if self._writer is not None:
+            self._writer.close()
+            self._temporary.replace(self._path)
+
+
+def _schema() -> Any:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     texts = pa.list_(pa.string())
     numbers = pa.list_(pa.float32())
@@ -95,7 +135,7 @@ def save_results(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
             ("atom_mass", pa.float64()),
         ]
     )
-    schema = pa.schema(
+    return pa.schema(
         [
             ("part", pa.string()),
             ("question_id", pa.string()),
@@ -114,9 +154,6 @@ def save_results(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
             ("effective", pa.list_(effective)),
         ]
     )
-    temporary = path.with_name(f".{path.name}.tmp")
-    pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), temporary, compression="zstd")
-    temporary.replace(path)
 
 
 def _kept(rows: Tensor, scores: Tensor) -> tuple[list[int], list[float]]:

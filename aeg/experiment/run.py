@@ -24,7 +24,7 @@ from aeg.experiment.evaluate import Values, evaluate, mean_over_seeds
 from aeg.experiment.external import external
 from aeg.experiment.manifest import manifest
 from aeg.experiment.plot import save_plot
-from aeg.experiment.results import result_rows, save_results
+from aeg.experiment.results import ResultsWriter, result_rows
 from aeg.experiment.table import format_table
 from aeg.graph import statistics
 from aeg.pipeline.ranking import Ranking
@@ -51,7 +51,6 @@ class _Gathered:
     parts: list[str] = field(default_factory=list)
     values: dict[str, dict[str, list[np.ndarray]]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    results: list[dict[str, Any]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     runs: dict[str, dict[str, list[tuple[str, float]]]] = field(default_factory=dict)
 
@@ -72,11 +71,12 @@ def run(config: ExperimentConfig, report: Report) -> Outcome:
     started = time.perf_counter()
     pipeline = Pipeline(config, report)
     parts = pipeline.methods.corpus.parts(pipeline.root)
-    gathered = _Gathered()
+    gathered, folder = _Gathered(), run_folder(config)
+    results = ResultsWriter(folder / "results.parquet")
     for label, loader in parts:
-        _run_part(pipeline, label, loader, gathered)
+        _run_part(pipeline, label, loader, gathered, results)
+    results.close()
     rows = _aggregate(config, gathered, len(parts) > 1)
-    folder = run_folder(config)
     _write(folder, config, gathered, rows)
     text = summary(config, rows, _seconds_a_query(gathered))
     write_text(folder / "table.txt", text + "\n")
@@ -91,15 +91,9 @@ def run(config: ExperimentConfig, report: Report) -> Outcome:
 
 
 def run_folder(config: ExperimentConfig) -> Path:
-    """Return (and make) the run folder of a config."""
+    """Return the run folder of a config."""
     plain = {key: value for key, value in to_plain(config).items() if key not in _PLACES}
-    folder = Path(config.run_dir).expanduser() / f"{config.name}-{fingerprint(plain)[:8]}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"{folder}: cannot be made ({error.strerror}); set run_dir to a writable folder") from None
-    (folder / MANIFEST).unlink(missing_ok=True)
-    return folder
+    return Path(config.run_dir).expanduser() / f"{config.name}-{fingerprint(plain)[:8]}"
 
 
 def summary(config: ExperimentConfig, rows: Sequence[MetricRow], seconds: Mapping[str, float]) -> str:
@@ -134,7 +128,9 @@ def _by_group(rows: Sequence[MetricRow], groups: Sequence[str], metric: str) -> 
     return "\n".join(lines)
 
 
-def _run_part(pipeline: Pipeline, label: str, loader: CorpusLoader, gathered: _Gathered) -> None:
+def _run_part(
+    pipeline: Pipeline, label: str, loader: CorpusLoader, gathered: _Gathered, results: ResultsWriter
+) -> None:
     if label:
         pipeline.report(f"part {label}")
     pipeline.counts = {}
@@ -151,8 +147,11 @@ def _run_part(pipeline: Pipeline, label: str, loader: CorpusLoader, gathered: _G
     values = evaluate(pipeline, graph, documents, corpus.queries, rankings)
     gathered.queries.extend(corpus.queries)
     gathered.parts.extend([label] * len(corpus.queries))
+    balance = {item.label: item.seeds for item in pipeline.methods.propagation}
     for ranking, measured in zip(rankings, values, strict=True):
-        gathered.results.extend(result_rows(label, graph, documents, seeding, ranking, measured))
+        own = balance.get(ranking.method)
+        trace = None if own is None else retriever.seeds(seeding, own)[1]
+        results.add(result_rows(label, graph, documents, seeding, trace, ranking, measured))
         key = ranking.method
         gathered.seconds[key] = gathered.seconds.get(key, 0.0) + ranking.seconds / _runs_of(rankings, key)
         _add_run(gathered, ranking, corpus.queries, documents)
@@ -205,7 +204,6 @@ def _write(folder: Path, config: ExperimentConfig, gathered: _Gathered, rows: Se
     for record in records:
         record.pop("p_value")
     write_text(folder / "metrics.json", json.dumps(records, indent=1) + "\n")
-    save_results(gathered.results, folder / "results.parquet")
     save_plot(rows, folder / "plot.png", config.name)
     if gathered.runs:
         trec = folder / "trec"

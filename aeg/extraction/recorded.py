@@ -6,10 +6,10 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from pathlib import Path
 
 from aeg.config.ranges import param
+from aeg.core.files import located
 from aeg.core.keys import atom_text
 from aeg.core.matching import KeyedText, distinct, verbatim_span
 from aeg.core.records import ExtractedAtom, Extraction, Passage
@@ -18,9 +18,6 @@ from aeg.errors import ConfigError, DataError
 from aeg.extraction.base import EXTRACTORS, Extractor
 from aeg.extraction.formats import Entry, read_entries
 from aeg.extraction.sentences import titled
-
-BUILTIN_SAMPLE = "builtin:sample"
-"""The `path` of the extraction that ships with the package's sample corpus."""
 
 _ROW = re.compile(r"-(\d{5,})$")
 
@@ -106,10 +103,7 @@ class Recorded(Extractor):
     def _file(self, root: Path | None) -> Path:
         if not self.path:
             raise ConfigError("path: got '', expected the file of the recorded extraction, relative to data_root")
-        if self.path == BUILTIN_SAMPLE:
-            return Path(str(files("aeg.corpus") / "sample_data" / "extraction.jsonl"))
-        given = Path(self.path).expanduser()
-        return given if given.is_absolute() else (root or Path()) / given
+        return located(root, self.path, "extraction.jsonl")
 
 
 def _start(passage: Passage) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -43,9 +43,8 @@ class Seeding:
         of_query: int64 [effective], rows of `queries`.
         embeddings: [effective, d].
         links: linked entities of each effective query.
-        seeds: their seeds by `query.seeds`.
-        trace: what these seeds are made of.
-        seconds: wall time of embedding, linking and seeding.
+        seconds: wall time of embedding and linking.
+        seeded: the seeds and what they are made of, by balance, as far as they were asked for.
     """
 
     queries: Sequence[Query]
@@ -53,9 +52,8 @@ class Seeding:
     of_query: Tensor
     embeddings: Tensor
     links: Sequence[Sequence[Link]]
-    seeds: Seeds
-    trace: SeedTrace
     seconds: float
+    seeded: dict[SeedsConfig, tuple[Seeds, SeedTrace]] = field(default_factory=dict)
 
 
 class Retriever:
@@ -88,31 +86,31 @@ class Retriever:
         return whole.to(self.pipeline.device) if len(whole) == self.graph.num_nodes else None
 
     def seeding(self, queries: Sequence[Query]) -> Seeding:
-        """Embed, link and seed the questions."""
+        """Embed and link the questions, and seed them by the config's balance."""
         started = time.perf_counter()
         pipeline = self.pipeline
         effective = pipeline.effective(queries)
         embeddings = pipeline.encoder.encode([item.text for item in effective], kind="query")
         links = pipeline.methods.linking.link(effective, self.graph.entities, pipeline.encoder)
-        seeds, trace = self._seeds(effective, links, embeddings, self.config.query.seeds)
+        of_query = torch.tensor([item.query for item in effective], dtype=torch.int64)
+        seeding = Seeding(queries, effective, of_query, embeddings, links, time.perf_counter() - started)
+        _, trace = self.seeds(seeding, self.config.query.seeds)
         counts = {name: int(flag.sum()) for name, flag in trace.flags.items()}
         pipeline.counts["seeds"] = {"effective_queries": len(effective), **counts}
         pipeline.report(
             f"seeds: {len(effective):,} effective queries, {sum(map(len, links)):,} linked entities, "
-            f"{counts['fallback']:,} without a link"
+            f"{sum(not found for found in links):,} without a link"
         )
-        of_query = torch.tensor([item.query for item in effective], dtype=torch.int64)
-        return Seeding(queries, effective, of_query, embeddings, links, seeds, trace, time.perf_counter() - started)
+        return seeding
 
-    def _seeds(
-        self,
-        effective: Sequence[EffectiveQuery],
-        links: Sequence[Sequence[Link]],
-        embeddings: Tensor,
-        config: SeedsConfig,
-    ) -> tuple[Seeds, SeedTrace]:
-        atoms, entities = self.graph.atoms, self.graph.entities
-        return build_seeds(effective, links, atoms, entities, embeddings, config, self.index)
+    def seeds(self, seeding: Seeding, config: SeedsConfig) -> tuple[Seeds, SeedTrace]:
+        """Return the seeds by one balance, and what they are made of."""
+        if config not in seeding.seeded:
+            atoms, entities = self.graph.atoms, self.graph.entities
+            seeding.seeded[config] = build_seeds(
+                seeding.effective, seeding.links, atoms, entities, seeding.embeddings, config, self.index
+            )
+        return seeding.seeded[config]
 
     def rankings(self, seeding: Seeding) -> list[Ranking]:
         """Rank by every propagation method of the config, then by every baseline."""
@@ -130,8 +128,8 @@ class Retriever:
         artifact = self.pipeline.store.artifact(
             "ranking",
             graph=self.graph_fingerprint,
-            queries=[(query.id, query.question) for query in seeding.queries],
-            effective=fingerprint([dataclasses.astuple(item) for item in seeding.effective]),
+            queries=fingerprint([(query.id, query.question) for query in seeding.queries]),
+            effective=fingerprint([dataclasses.astuple(query) for query in seeding.effective]),
             links=fingerprint([[dataclasses.astuple(link) for link in links] for links in seeding.links]),
             encoder=self.pipeline.encoder.fingerprint,
             seeds=dataclasses.asdict(item.seeds),
@@ -157,9 +155,7 @@ class Retriever:
             query_embeddings=seeding.embeddings,
         )
         questions = len(seeding.queries)
-        seeds, trace = seeding.seeds, seeding.trace
-        if item.seeds != self.config.query.seeds:
-            seeds, trace = self._seeds(seeding.effective, seeding.links, seeding.embeddings, item.seeds)
+        seeds, trace = self.seeds(seeding, item.seeds)
         found = retrieve(
             item.method,
             self.operator,

@@ -69,7 +69,9 @@ class Pipeline:
     @cached_property
     def device(self) -> torch.device:
         """The device everything runs on."""
-        return resolve_device(self.config.device)
+        device = resolve_device(self.config.device)
+        self.report(f"device: {device} ({'as configured' if self.config.device != 'auto' else 'chosen by auto'})")
+        return device
 
     @cached_property
     def encoder(self) -> Any:

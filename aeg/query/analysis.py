@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
+from aeg.core.files import Item, check_unique, located, read_lines, wrong
 from aeg.core.records import Query
 from aeg.errors import DataError
 
-BUILTIN = "builtin:sample"
-"""Names the analyses of the sample corpus, which ship inside the package."""
-
 FIELDS = ("id", "complexity", "entities", "sub_questions")
-_EXPECTED = "one object a line with id, complexity (0 to 10), entities and sub_questions (lists of strings)"
-_BOM = b"\xef\xbb\xbf"
+_EXPECTED = "question analyses in JSON lines (id, complexity from 0 to 10, entities, sub_questions)"
 
 
 @dataclass(frozen=True)
@@ -96,10 +90,7 @@ def locate(root: Path | None, path: str) -> Path:
         >>> locate(None, "builtin:sample").name
         'question_analysis.jsonl'
     """
-    if path == BUILTIN:
-        return Path(str(files("aeg") / "corpus" / "sample_data" / "question_analysis.jsonl"))
-    given = Path(path).expanduser()
-    return given if given.is_absolute() else (root or Path()) / given
+    return located(root, path, "question_analysis.jsonl")
 
 
 def read_analyses(path: Path) -> AnalysisFile:
@@ -109,85 +100,25 @@ def read_analyses(path: Path) -> AnalysisFile:
         DataError: if the file is missing, not UTF-8 or broken, a field is absent, of another type or out of
             range, or an id comes twice; the message names the line.
     """
-    by_id: dict[str, QuestionAnalysis] = {}
-    lines: dict[str, int] = {}
-    counts: Counter[str] = Counter()
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise DataError(
-            f"{path}: cannot be read ({error.strerror}); expected question analyses ({_EXPECTED}); set data_root "
-            "or AEG_DATA to the folder that holds it, or take another decomposition or mention extraction"
-        ) from None
-    for number, line in enumerate(raw.removeprefix(_BOM).split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}"
-        values = _parse(line, where)
-        counts.update(f"ignored_field:{key}" for key in values if key not in FIELDS)
-        analysis = _analysis(values, where)
-        if analysis.id in lines:
-            raise DataError(
-                f"{where}: question id {analysis.id!r} was given before in line {lines[analysis.id]}; "
-                "expected distinct ids; remove one"
-            )
-        by_id[analysis.id], lines[analysis.id] = analysis, number
-    return AnalysisFile(path, by_id, counts)
+    items = list(read_lines(path, _EXPECTED))
+    analyses = [_analysis(item) for item in items]
+    check_unique(((found.id, item.where) for found, item in zip(analyses, items, strict=True)), "question")
+    counts = Counter(name for item in items for name in item.ignored(FIELDS))
+    return AnalysisFile(path, {found.id: found for found in analyses}, counts)
 
 
-def _parse(line: bytes, where: str) -> dict[str, Any]:
-    try:
-        value = json.loads(line.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        cause = f"not UTF-8 at byte {error.start}"
-    except json.JSONDecodeError as error:
-        cause = f"broken JSON at column {error.colno}: {error.msg}"
-    except (ValueError, RecursionError) as error:
-        cause = f"broken JSON: {error}"
-    else:
-        if isinstance(value, dict):
-            return value
-        cause = f"got {_shown(value)}"
-    raise DataError(f"{where}: {cause}; expected {_EXPECTED}; correct the line")
-
-
-def _analysis(values: dict[str, Any], where: str) -> QuestionAnalysis:
-    absent = [key for key in FIELDS if key not in values]
-    if absent:
-        raise DataError(f"{where}: no field {absent[0]!r}; expected {_EXPECTED}; add it")
+def _analysis(item: Item) -> QuestionAnalysis:
     return QuestionAnalysis(
-        _identifier(values["id"], where),
-        _complexity(values["complexity"], where),
-        _strings(values["entities"], f"{where}, field 'entities'"),
-        _strings(values["sub_questions"], f"{where}, field 'sub_questions'"),
+        item.identifier("id"),
+        _complexity(item),
+        item.strings("entities", blank=False),
+        item.strings("sub_questions", blank=False),
     )
 
 
-def _identifier(value: Any, where: str) -> str:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    if not isinstance(value, str) or not value.strip():
-        raise DataError(f"{where}, field 'id': got {_shown(value)}, expected a question's id; correct it")
-    return value
-
-
-def _complexity(value: Any, where: str) -> float:
+def _complexity(item: Item) -> float:
+    expected = "a number from 0 to 10"
+    value = item.value("complexity", expected)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 10:
-        raise DataError(f"{where}, field 'complexity': got {_shown(value)}, expected a number from 0 to 10; correct it")
+        raise wrong(item.place("complexity"), value, expected)
     return float(value)
-
-
-def _strings(value: Any, where: str) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise DataError(f"{where}: got {_shown(value)}, expected a list of strings; correct it")
-    for position, item in enumerate(value):
-        if not isinstance(item, str) or not item.strip():
-            raise DataError(f"{where}[{position}]: got {_shown(item)}, expected a string with text; correct it")
-        if any("\ud800" <= char <= "\udfff" for char in item):
-            raise DataError(f"{where}[{position}]: got {_shown(item)} with a lone surrogate; expected valid Unicode")
-    return tuple(value)
-
-
-def _shown(value: Any) -> str:
-    text = "null" if value is None else f"{type(value).__name__} {value!a}"
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aeg.config.ranges import param
+from aeg.core.files import BUILTIN
 from aeg.core.keys import atom_text
 from aeg.core.records import EffectiveQuery, Query
-from aeg.query.analysis import BUILTIN, locate, read_analyses
+from aeg.query.analysis import locate, read_analyses
 from aeg.query.base import DECOMPOSITIONS, Decomposition
 
 

@@ -11,11 +11,12 @@ from typing import Any
 
 from aeg.backends.nlp import NUMERIC_LABELS, load_pipeline, pipeline_version
 from aeg.config.ranges import param
+from aeg.core.files import BUILTIN
 from aeg.core.keys import atom_text, canonical_key
 from aeg.core.lexicon import FUNCTION_WORDS, word_spans
 from aeg.core.matching import KeyedText, distinct
 from aeg.core.records import EffectiveQuery, Query
-from aeg.query.analysis import BUILTIN, locate, read_analyses
+from aeg.query.analysis import locate, read_analyses
 from aeg.query.base import MENTIONS, MentionExtractor
 
 _EDGE_TAGS = frozenset({"DET", "PRON", "PUNCT", "SPACE", "PART", "CCONJ", "ADP", "AUX"})

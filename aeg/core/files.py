@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
-from aeg.errors import DataError
+from aeg.errors import DataError, nearest
 
 V = TypeVar("V")
+
+BUILTIN = "builtin:sample"
+"""The path that names a file of the sample corpus, which ships inside the package."""
 
 REMEDY = "set data_root or AEG_DATA to the folder that holds it; the layout is described in README"
 _CORRECT = "correct it, or get the file again"
 _BOM = b"\xef\xbb\xbf"
-_NAMES = {
-    str: "a string",
-    int: "an integer",
-    bool: "true or false",
-    list: "a list",
-    dict: "an object",
-}
+_NAMES = {str: "a string", int: "an integer", bool: "true or false", list: "a list", dict: "an object"}
 
 
 def resolve(root: Path | None, path: str) -> Path:
@@ -35,32 +33,52 @@ def resolve(root: Path | None, path: str) -> Path:
     return given if given.is_absolute() else (root or Path()) / given
 
 
+def located(root: Path | None, path: str, sample: str) -> Path:
+    """Return the file that `path` names: the sample corpus's file `sample` for `builtin:sample`, else see `resolve`.
+
+    Example:
+        >>> located(Path("/data"), "builtin:sample", "extraction.jsonl").parts[-4:]
+        ('aeg', 'corpus', 'sample_data', 'extraction.jsonl')
+    """
+    if path == BUILTIN:
+        return Path(str(files("aeg") / "corpus" / "sample_data" / sample))
+    return resolve(root, path)
+
+
+def quoted(value: Any) -> str:
+    """Return a value as Python writes it, in ASCII, cut to a length that fits an error message."""
+    text = ascii(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
 def shown(value: Any) -> str:
     """Return a short description of a value for an error message.
 
     Example:
-        >>> shown(3), shown({"a": 1}), shown([1, 2])
-        ('int 3', 'an object with keys a', 'a list of 2')
+        >>> shown(3), shown({"a": 1}), shown([1, "b"])
+        ('int 3', 'an object with keys a', "a list of 2: [1, 'b']")
     """
     if isinstance(value, dict):
-        keys = ", ".join(list(value)[:5]) or "(none)"
+        keys = ", ".join(map(str, list(value)[:5])) or "(none)"
         return f"an object with keys {ascii(keys)[1:-1]}"
     if isinstance(value, list):
-        return f"a list of {len(value)}"
-    if value is None:
-        return "null"
-    text = ascii(value)
-    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+        return f"a list of {len(value)}: {quoted(value[:30])}"
+    return "null" if value is None else f"{type(value).__name__} {quoted(value)}"
 
 
-def expect(value: Any, kind: type[V], where: str) -> V:
+def wrong(where: str, value: Any, expected: str) -> DataError:
+    """Return the error for a value that is not what was expected at its place."""
+    return DataError(f"{where}: got {shown(value)}, expected {expected}; {_CORRECT}")
+
+
+def expect(value: Any, kind: type[V], where: str, expected: str = "") -> V:
     """Return `value` if it is of type `kind` (a bool is no integer; a string must be encodable).
 
     Raises:
-        DataError: if it is not; the message starts with `where`.
+        DataError: if it is not; the message starts with `where` and says what was `expected` (by default, `kind`).
     """
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise DataError(f"{where}: got {shown(value)}, expected {_NAMES[kind]}; {_CORRECT}")
+        raise wrong(where, value, expected or _NAMES[kind])
     if isinstance(value, str):
         try:
             value.encode("utf-8")
@@ -68,6 +86,23 @@ def expect(value: Any, kind: type[V], where: str) -> V:
             bad = f"lone surrogate {value[error.start]!a} at character {error.start}"
             raise DataError(f"{where}: got a {bad}, expected valid Unicode; {_CORRECT}") from None
     return value
+
+
+def expect_text(value: Any, where: str) -> str:
+    """Return `value` if it is a string of more than white space."""
+    if not expect(value, str, where).strip():
+        raise wrong(where, value, "a string with text in it")
+    return value
+
+
+def expect_list(value: Any, kind: type[V], where: str) -> list[V]:
+    """Return `value` if it is a list whose items are all of type `kind`."""
+    rows = expect(value, list, where, _list_of(kind))
+    return [expect(row, kind, f"{where}[{n}]") for n, row in enumerate(rows)]
+
+
+def _list_of(kind: type) -> str:
+    return f"a list of {_NAMES[kind].split(maxsplit=1)[1]}s"
 
 
 @dataclass(frozen=True)
@@ -93,20 +128,23 @@ class Item:
         """Return the place of a field, for error messages."""
         return f"{self.where}, field {key!r}"
 
-    def _get(self, key: str, kind: type[V], default: V | None) -> V:
-        value = self.values.get(key)
-        if value is not None:
-            return expect(value, kind, self.place(key))
-        if default is not None:
+    def value(self, key: str, expected: str = "it beside the others") -> Any:
+        """Return a field that must be there, of whatever type."""
+        if key not in self.values:
+            hint = nearest(key, list(self.values)[:20])
+            raise DataError(f"{self.where}: no field {key!r}; expected {expected}; {_CORRECT}. {hint}")
+        return self.values[key]
+
+    def _get(self, key: str, kind: type[V], default: V | None, expected: str = "") -> V:
+        if default is not None and self.values.get(key) is None:
             return default
-        raise DataError(f"{self.where}: no field {key!r}; expected {_NAMES[kind]}; {_CORRECT}")
+        expected = expected or _NAMES[kind]
+        return expect(self.value(key, expected), kind, self.place(key), expected)
 
     def string(self, key: str, default: str | None = None, blank: bool = True) -> str:
         """Return a string field; `blank=False` refuses one of white space only."""
         value = self._get(key, str, default)
-        if not blank and not value.strip():
-            raise DataError(f"{self.place(key)}: got an empty string, expected text; {_CORRECT}")
-        return value
+        return value if blank else expect_text(value, self.place(key))
 
     def identifier(self, key: str) -> str:
         """Return an id: a string that is not empty, or an integer as a string."""
@@ -119,9 +157,12 @@ class Item:
         """Return a boolean field."""
         return self._get(key, bool, default)
 
-    def strings(self, key: str, optional: bool = False) -> tuple[str, ...]:
-        """Return a list of strings; `optional` reads an absent one as empty."""
-        return tuple(self._array(key, str, optional))
+    def strings(self, key: str, optional: bool = False, blank: bool = True) -> tuple[str, ...]:
+        """Return a list of strings; `optional` reads an absent one as empty, `blank=False` is as for `string`."""
+        rows = self._array(key, str, optional)
+        if not blank:
+            rows = [expect_text(row, f"{self.place(key)}[{n}]") for n, row in enumerate(rows)]
+        return tuple(rows)
 
     def integers(self, key: str, optional: bool = False) -> tuple[int, ...]:
         """Return a list of integers; `optional` reads an absent one as empty."""
@@ -143,13 +184,17 @@ class Item:
         for n, row in enumerate(self._array(key, list, optional)):
             where = f"{self.place(key)}[{n}]"
             if len(row) != 2:
-                raise DataError(f"{where}: got {shown(row)}, expected a list of 2; {_CORRECT}")
+                raise wrong(where, row, "a list of 2")
             found.append((expect(row[0], str, where), expect(row[1], kind, where)))
         return found
 
+    def ignored(self, fields: Collection[str]) -> list[str]:
+        """Return `ignored_field:NAME` for each field that is not one of `fields`, to be counted."""
+        return [f"ignored_field:{key}" for key in self.values if key not in fields]
+
     def _array(self, key: str, kind: type[V], optional: bool) -> list[V]:
-        rows = self._get(key, list, [] if optional else None)
-        return [expect(row, kind, f"{self.place(key)}[{n}]") for n, row in enumerate(rows)]
+        rows = self._get(key, list, [] if optional else None, _list_of(kind))
+        return expect_list(rows, kind, self.place(key))
 
 
 def unreadable(path: Path, error: OSError, what: str) -> DataError:
@@ -229,39 +274,30 @@ def read_lines(path: Path, what: str) -> Iterator[Item]:
 
 def _parse_line(line: str, where: str, what: str) -> Any:
     try:
-        return json.loads(line)
+        return json.loads(line.rstrip("\r\n"))  # past the line's end an error would be in the next line's column 1
     except json.JSONDecodeError as error:
         cause = f"column {error.colno}: {error.msg}"
     except (ValueError, RecursionError) as error:
         cause = str(error)
-    raise DataError(f"{where}: broken JSON ({cause}); expected one object a line ({what}); {_CORRECT}")
+    raise DataError(f"{where}: broken JSON ({cause}); expected {what}, one object a line; {_CORRECT}")
 
 
-def check_unique(ids: Iterable[tuple[str, str]], what: str) -> None:
+def check_unique(ids: Iterable[tuple[Hashable, str]], what: str, name: str = "id") -> None:
     """Check that no id comes twice.
 
     Args:
         ids: (id, place) in the file's order.
         what: what the ids name, e.g. `question`.
+        name: what they are called.
 
     Raises:
         DataError: naming both places.
     """
-    seen: dict[str, str] = {}
+    seen: dict[Hashable, str] = {}
     for identifier, where in ids:
         if identifier in seen:
             raise DataError(
-                f"{where}: {what} id {identifier!r} was given before at {seen[identifier]}; "
-                "expected distinct ids; rename or remove one"
+                f"{where}: {what} {name} {quoted(identifier)} was given before at {seen[identifier]}; "
+                f"expected distinct {name}s; rename or remove one"
             )
         seen[identifier] = where
-
-
-def check_questions(found: int, path: Path) -> None:
-    """Check that a file of questions holds at least one.
-
-    Raises:
-        DataError: if `found` is 0.
-    """
-    if not found:
-        raise DataError(f"{path}: got no questions, expected at least one; get the file again or name another")
