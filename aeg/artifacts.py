@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from aeg.core.atomic import replacing
 from aeg.errors import DataError
 
 FORMAT = 1
@@ -173,9 +174,8 @@ def _imported(path: Path) -> Iterator[str]:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file by rename, so that a reader sees the old or the new content, never a part."""
-    temporary = path.with_name(f".{path.name}.{socket.gethostname()}-{os.getpid()}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def read_json(path: Path) -> Any:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote_to_bytes
 
+from aeg.core.atomic import replacing
 from aeg.errors import DataError
 
 Rankings = Mapping[str, Sequence[tuple[str, float]]]
@@ -209,7 +210,5 @@ def _decode(name: str, where: str) -> str:
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:
-    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    with beside.open("w", encoding="utf-8", newline="\n") as file:
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(lines)
-    beside.replace(path)

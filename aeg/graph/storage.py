@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from aeg.core.atomic import replacing
 from aeg.core.records import Passage
 from aeg.core.tables import AtomTable, EntityTable
 from aeg.errors import DataError
@@ -39,20 +40,22 @@ def save(graph: AtomEntityGraph, folder: Path) -> None:
     for name, kind in EDGE_TYPES.items():
         tensors[f"{name}.index"] = graph.data[kind].edge_index
         tensors[f"{name}.weight"] = graph.data[kind].edge_weight
-    for name, table in (("atom", graph.atoms), ("entity", graph.entities)):
-        if table.embeddings is not None:
-            tensors[f"{name}.x"] = table.embeddings
-    save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, folder / _TENSORS)
-    pq.write_table(pa.table({"id": list(graph.atoms.ids), "text": list(graph.atoms.texts)}), folder / _ATOMS)
-    pq.write_table(
-        pa.table(
-            {"key": list(graph.entities.keys), "name": list(graph.entities.names)},
-            schema=pa.schema([("key", pa.string()), ("name", pa.string())]),
-        ),
-        folder / _ENTITIES,
-    )
-    pq.write_table(pa.Table.from_pylist([dataclasses.asdict(p) for p in graph.passages]), folder / _PASSAGES)
-    (folder / _COUNTS).write_text(json.dumps(dict(graph.counts), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    for name, rows in (("atom", graph.atoms), ("entity", graph.entities)):
+        if rows.embeddings is not None:
+            tensors[f"{name}.x"] = rows.embeddings
+    with replacing(folder / _TENSORS) as temporary:
+        save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, temporary)
+    keyed = pa.schema([("key", pa.string()), ("name", pa.string())])
+    tables = {
+        _ATOMS: pa.table({"id": list(graph.atoms.ids), "text": list(graph.atoms.texts)}),
+        _ENTITIES: pa.table({"key": list(graph.entities.keys), "name": list(graph.entities.names)}, schema=keyed),
+        _PASSAGES: pa.Table.from_pylist([dataclasses.asdict(passage) for passage in graph.passages]),
+    }
+    for name, table in tables.items():
+        with replacing(folder / name) as temporary:
+            pq.write_table(table, temporary)
+    with replacing(folder / _COUNTS) as temporary:
+        temporary.write_text(json.dumps(dict(graph.counts), indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def load(folder: Path) -> AtomEntityGraph:

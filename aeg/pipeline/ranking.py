@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from aeg.core.atomic import replacing
 from aeg.errors import DataError
 
 
@@ -44,7 +45,8 @@ class Ranking:
 
         tensors = {name: getattr(self, name) for name in _TENSORS}
         tensors |= {f"flag.{name}": flag for name, flag in self.flags.items()}
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+        with replacing(path) as temporary:
+            save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, temporary)
 
     @classmethod
     def load(cls, path: Path, method: str, unit: str, seed: int | None, seconds: float) -> Ranking:
