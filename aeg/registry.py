@@ -78,13 +78,6 @@ class Registry(Generic[T]):
             raise ConfigError(f"{where}.name: {error}") from None
         return into_dataclass(cls, params, where=where)
 
-    def name_of(self, method: T) -> str:
-        """Return the name under which the class of `method` is registered."""
-        for name, cls in self._classes.items():
-            if type(method) is cls:
-                return name
-        raise KeyError(type(method).__qualname__)
-
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._classes))
 

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
+from corpus_helpers import error_of, write_json
 
 from aeg.core.records import Document, Query
 from aeg.corpus import CORPORA
-from aeg.errors import ConfigError, DataError
-
-
-def write_json(path, value):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8")
-
-
-def error_of(loader, root):
-    with pytest.raises(DataError) as caught:
-        loader.load(root)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+from aeg.errors import ConfigError
 
 
 def bench(folder, chunks=("a b", "c", "a  b", "d"), ids=("q1", "q2")):

@@ -6,22 +6,16 @@ import json
 import os
 
 import pytest
+from corpus_helpers import error_of
 
 from aeg.core.records import Document, Query
 from aeg.corpus import CORPORA, CorpusLoader
-from aeg.errors import ConfigError, DataError
+from aeg.errors import ConfigError
 
 
 def write_lines(path, rows):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-
-
-def error_of(loader, root):
-    with pytest.raises(DataError) as caught:
-        loader.load(root)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def test_every_loader_is_registered():

@@ -6,23 +6,10 @@ import json
 import re
 
 import pytest
+from corpus_helpers import error_of, write_json
 
 from aeg.core.records import Query
 from aeg.corpus import CORPORA
-from aeg.errors import DataError
-
-
-def write_json(path, value):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8")
-
-
-def error_of(loader, root):
-    with pytest.raises(DataError) as caught:
-        loader.load(root)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
 
 PASSAGES = [
     {"title": "Ann", "text": "Ann owns Bix."},

@@ -221,3 +221,49 @@ def test_a_wrong_config_is_told_before_anything_runs(artifacts, tmp_path, overri
     with pytest.raises(ConfigError, match=message):
         run_quickstart(artifacts, tmp_path, override)
     assert not list(tmp_path.iterdir())
+
+
+WANTING = '''
+"""A method that reads from the context what it asks for, or finds it missing where it does not."""
+from dataclasses import dataclass
+from aeg.propagation import METHODS, Info
+from aeg.propagation.none import NoPropagation
+
+
+@METHODS.register("wanting")
+@dataclass(frozen=True)
+class Wanting(NoPropagation):
+    """Checks its context."""
+
+    wants = frozenset({"operators", "features"})
+
+    def propagate(self, op, seeds, context):
+        assert set(context.operators) == {"mentions", "relates", "synonym"}
+        assert len(context.features) == op.num_nodes == context.operators["mentions"].num_nodes
+        return seeds, Info.exact(seeds.shape[1], 0, seeds.device)
+
+
+@METHODS.register("content")
+@dataclass(frozen=True)
+class Content(NoPropagation):
+    """Asks for nothing."""
+
+    def propagate(self, op, seeds, context):
+        assert not context.operators
+        assert context.features is None
+        return seeds, Info.exact(seeds.shape[1], 0, seeds.device)
+'''
+
+
+def test_a_method_gets_from_the_context_what_it_wants(artifacts, outcome, tmp_path):
+    plugin = tmp_path / "wanting.py"
+    plugin.write_text(WANTING)
+    found = run_quickstart(
+        artifacts,
+        tmp_path,
+        f"plugins=['{plugin}']",
+        "propagation=[{name: wanting}, {name: content}]",
+        "evaluation.baselines=[]",
+        "num_questions=5",
+    )
+    assert {row.method for row in found.rows} == {"wanting", "content"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from aeg.core.tensors import csr_matrix, row_pointers
 from aeg.errors import DataError
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class Operator:
     isolated: Tensor
     counts: dict[str, int] = field(default_factory=dict)
     _matrices: dict[torch.dtype, Tensor] = field(default_factory=dict, repr=False)
+    _inverse_degrees: dict[torch.dtype, Tensor] = field(default_factory=dict, repr=False)
 
     @classmethod
     def from_edges(cls, num_nodes: int, edge_index: Tensor, weight: Tensor | None = None) -> Operator:
@@ -91,8 +92,7 @@ class Operator:
         single = weight.to(torch.float32)
         if not bool(torch.isfinite(single).all()) or bool((single == 0).any()):
             raise DataError("operator: a weight overflows or vanishes in float32; scale the weights to about 1")
-        crow = torch.zeros(num_nodes + 1, dtype=torch.int64)
-        crow[1:] = torch.cumsum(torch.bincount(row, minlength=num_nodes), 0)
+        crow = row_pointers(row, num_nodes)
         degree = torch.zeros(num_nodes, dtype=torch.float64)
         degree.index_add_(0, row, single.to(torch.float64))
         return cls(num_nodes, crow.to(torch.int32), col.to(torch.int32), single, degree, degree == 0, counts)
@@ -218,15 +218,15 @@ class Operator:
 
     def _matrix(self, dtype: torch.dtype) -> Tensor:
         if dtype not in self._matrices:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-                self._matrices[dtype] = torch.sparse_csr_tensor(
-                    self.crow, self.col, self.weight.to(dtype), size=(self.num_nodes,) * 2, check_invariants=False
-                )
+            shape = (self.num_nodes, self.num_nodes)
+            self._matrices[dtype] = csr_matrix(self.crow, self.col, self.weight.to(dtype), shape)
         return self._matrices[dtype]
 
     def _inverse_degree(self, dtype: torch.dtype) -> Tensor:
-        return torch.where(self.isolated, 0.0, 1.0 / self.degree).to(dtype).unsqueeze(1)
+        if dtype not in self._inverse_degrees:
+            inverse = torch.where(self.isolated, 0.0, 1.0 / self.degree)
+            self._inverse_degrees[dtype] = inverse.to(dtype).unsqueeze(1)
+        return self._inverse_degrees[dtype]
 
 
 def _checked_edges(num_nodes: int, edge_index: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -7,11 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from aeg.core.atomic import replacing
 from aeg.core.records import Passage
 from aeg.core.tables import AtomTable, EntityTable
+from aeg.core.tensors import load_tensors, save_tensors
 from aeg.errors import DataError
 from aeg.graph.graph import EDGE_TYPES, AtomEntityGraph, hetero_data
 
@@ -28,7 +27,6 @@ def save(graph: AtomEntityGraph, folder: Path) -> None:
     """Write the graph into `folder`; the same graph gives the same bytes."""
     import pyarrow as pa
     import pyarrow.parquet as pq
-    from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {
@@ -43,8 +41,7 @@ def save(graph: AtomEntityGraph, folder: Path) -> None:
     for name, rows in (("atom", graph.atoms), ("entity", graph.entities)):
         if rows.embeddings is not None:
             tensors[f"{name}.x"] = rows.embeddings
-    with replacing(folder / _TENSORS) as temporary:
-        save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, temporary)
+    save_tensors(tensors, folder / _TENSORS)
     keyed = pa.schema([("key", pa.string()), ("name", pa.string())])
     tables = {
         _ATOMS: pa.table({"id": list(graph.atoms.ids), "text": list(graph.atoms.texts)}),
@@ -64,7 +61,7 @@ def load(folder: Path) -> AtomEntityGraph:
     Raises:
         DataError: if a file is missing or cannot be read.
     """
-    tensors = _read_tensors(folder / _TENSORS)
+    tensors = load_tensors(folder / _TENSORS, "graph", "build the index again")
     atoms_read, entities_read = _read_table(folder / _ATOMS), _read_table(folder / _ENTITIES)
     atoms = AtomTable(
         atoms_read["id"],
@@ -84,16 +81,6 @@ def load(folder: Path) -> AtomEntityGraph:
     )
     counts = json.loads((folder / _COUNTS).read_text(encoding="utf-8"))
     return AtomEntityGraph(hetero_data(atoms, entities, edges), atoms, entities, passages, counts)
-
-
-def _read_tensors(path: Path) -> dict[str, torch.Tensor]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        return load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise DataError(f"{path}: not a readable graph ({error}); build the index again") from None
 
 
 def _read_table(path: Path) -> dict[str, list[Any]]:

@@ -8,8 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from aeg.core.atomic import replacing
-from aeg.errors import DataError
+from aeg.core.tensors import load_tensors, save_tensors
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +40,9 @@ class Ranking:
 
     def save(self, path: Path) -> None:
         """Write the tensors; label, seed and seconds belong to the artifact's manifest."""
-        from safetensors.torch import save_file
-
         tensors = {name: getattr(self, name) for name in _TENSORS}
         tensors |= {f"flag.{name}": flag for name, flag in self.flags.items()}
-        with replacing(path) as temporary:
-            save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, temporary)
+        save_tensors(tensors, path)
 
     @classmethod
     def load(cls, path: Path, method: str, unit: str, seed: int | None, seconds: float) -> Ranking:
@@ -55,13 +51,7 @@ class Ranking:
         Raises:
             DataError: if the file cannot be read.
         """
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-
-        try:
-            tensors = load_file(path)
-        except (OSError, SafetensorError) as error:
-            raise DataError(f"{path}: not a readable ranking ({error}); delete its folder and run again") from None
+        tensors = load_tensors(path, "ranking", "delete its folder and run again")
         flags = {name.removeprefix("flag."): t for name, t in tensors.items() if name.startswith("flag.")}
         found = {name: tensors[name] for name in _TENSORS}
         return cls(method=method, unit=unit, seed=seed, **found, flags=flags, seconds=seconds)

@@ -55,6 +55,15 @@ class Seeding:
     seconds: float
     seeded: dict[SeedsConfig, tuple[Seeds, SeedTrace]] = field(default_factory=dict)
 
+    @cached_property
+    def fingerprints(self) -> dict[str, str]:
+        """Fingerprints of the questions, their effective queries and links, the same for every method."""
+        return {
+            "queries": fingerprint([(query.id, query.question) for query in self.queries]),
+            "effective": fingerprint([dataclasses.astuple(query) for query in self.effective]),
+            "links": fingerprint([[dataclasses.astuple(link) for link in links] for links in self.links]),
+        }
+
 
 class Retriever:
     """Ranks the atoms and documents of one graph for a list of questions."""
@@ -128,9 +137,7 @@ class Retriever:
         artifact = self.pipeline.store.artifact(
             "ranking",
             graph=self.graph_fingerprint,
-            queries=fingerprint([(query.id, query.question) for query in seeding.queries]),
-            effective=fingerprint([dataclasses.astuple(query) for query in seeding.effective]),
-            links=fingerprint([[dataclasses.astuple(link) for link in links] for links in seeding.links]),
+            **seeding.fingerprints,
             encoder=self.pipeline.encoder.fingerprint,
             seeds=dataclasses.asdict(item.seeds),
             operator=dataclasses.asdict(config.operator),
@@ -150,8 +157,8 @@ class Retriever:
     def _propagate(self, item: LabelledMethod, seeding: Seeding, seed: int | None) -> Ranking:
         context = Context(
             seed=seed or 0,
-            operators=self.operators,
-            features=self.features,
+            operators=self.operators if "operators" in item.method.wants else {},
+            features=self.features if "features" in item.method.wants else None,
             query_embeddings=seeding.embeddings,
         )
         questions = len(seeding.queries)

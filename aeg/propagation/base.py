@@ -29,8 +29,9 @@ class Context:
     Attributes:
         seed: seed of chance for stochastic methods.
         tile: columns propagated at once; None takes 16 on the CPU, 128 on a GPU.
-        operators: operator of each edge type by name (`mentions`, `relates`, `synonym`).
-        features: node features [nodes, d].
+        operators: operator of each edge type by name (`mentions`, `relates`, `synonym`), for a method whose
+            `wants` names it.
+        features: node features [nodes, d], for a method whose `wants` names it.
         query_embeddings: [queries, d]; `columns` says which of them a tile holds.
         columns: (start, stop) of the tile that is being propagated, set by the caller of `propagate`.
         query_keys: int64 [columns of the tile], set from the seeds; None derives keys from a column's content.
@@ -98,12 +99,15 @@ class Propagation(Checked, ABC):
         linear: scores of a mixture of seeds are the mixture of scores (seeds on nodes that have an edge).
         mass_preserving: a column's scores sum to 1 wherever its seeds are not zero.
         stochastic: scores are random; `reference` is their expectation, met within four standard errors.
+        wants: fields of the context that are made for this method alone, as they cost time and memory:
+            `operators`, `features`.
         tolerance: largest L1 distance of a column to the reference (deterministic methods).
     """
 
     linear: ClassVar[bool] = True
     mass_preserving: ClassVar[bool] = False
     stochastic: ClassVar[bool] = False
+    wants: ClassVar[frozenset[str]] = frozenset()
     tolerance: ClassVar[float] = 1e-4
 
     @abstractmethod

@@ -49,7 +49,6 @@ class Linker(Checked, ABC):
     """Links effective queries to entities of the graph."""
 
     needs_mentions: ClassVar[bool] = False
-    needs_encoder: ClassVar[bool] = False
 
     @abstractmethod
     def link(

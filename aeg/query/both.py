@@ -27,7 +27,6 @@ class Both(Linker):
     """
 
     needs_mentions: ClassVar[bool] = True
-    needs_encoder: ClassVar[bool] = True
 
     mode: str = param("fallback", choices=("fallback", "union"))
     max_tokens: int = param(12, ge=1)

@@ -35,7 +35,6 @@ class Embedding(Linker):
     """
 
     needs_mentions: ClassVar[bool] = True
-    needs_encoder: ClassVar[bool] = True
 
     top_k: int = param(20, ge=1)
     threshold: float = param(0.3, ge=0, lt=1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -17,6 +16,7 @@ from aeg.core.ranking import top_k
 from aeg.core.records import Passage
 from aeg.core.seeds import Seeds
 from aeg.core.tables import AtomTable
+from aeg.core.tensors import csr_matrix, row_pointers
 from aeg.retrieval.merge import merge_effective
 
 _TILE = 64
@@ -63,50 +63,48 @@ class DocumentMap:
         self._document = torch.tensor([row[passage.doc_id] for passage in passages], device=device)
         pairs = torch.unique(torch.stack([atoms.occurrence_passage, atoms.occurrence_atom]), dim=1)
         self._passage, self._atom = pairs[0].to(device), pairs[1].to(device)
-        self._sum = how == "sum"
         self._atoms = len(atoms)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-            self._matrix = (
-                torch.sparse_coo_tensor(
-                    pairs, torch.ones(pairs.shape[1]), (len(passages), len(atoms)), check_invariants=False
-                )
-                .to_sparse_csr()
-                .to(device)
+        self._matrix: Tensor | None = None
+        if how == "sum":
+            crow = row_pointers(pairs[0], len(passages))
+            self._matrix = csr_matrix(crow, pairs[1], torch.ones(pairs.shape[1]), (len(passages), len(atoms))).to(
+                device
             )
 
     def scores(self, atom_scores: Tensor) -> Tensor:
         """Return the documents' scores [documents, columns] for scores of atoms [atoms, columns]."""
-        return self._documents(self._matrix @ atom_scores if self._sum else self._best(atom_scores))
+        passages = self._best(atom_scores) if self._matrix is None else self._matrix @ atom_scores
+        return self._documents(passages)
 
     def from_atoms(self, rows: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Return the k best documents of ranked atoms [queries, n] (row −1: none), each by its best atom."""
-        tiles = [self._spread(r, s, self._atoms) for r, s in zip(rows.split(_TILE), scores.split(_TILE), strict=True)]
+        tiles = self._spread(rows, scores, self._atoms)
         return _joined([top_k(self._documents(self._best(tile)), k) for tile in tiles], k, rows)
 
     def from_passages(self, rows: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Return the k best documents of ranked passages [queries, n] (row −1: none), each by its best passage."""
-        count = len(self._document)
-        tiles = [self._spread(r, s, count) for r, s in zip(rows.split(_TILE), scores.split(_TILE), strict=True)]
+        tiles = self._spread(rows, scores, len(self._document))
         return _joined([top_k(self._documents(tile), k) for tile in tiles], k, rows)
 
-    def _spread(self, rows: Tensor, scores: Tensor, count: int) -> Tensor:
-        """Scores [count, queries], zero where a row is not ranked."""
+    def _spread(self, rows: Tensor, scores: Tensor, count: int) -> Iterator[Tensor]:
+        """Yield scores [count, queries] of some queries at a time, zero where a row is not ranked."""
         device = self._document.device
-        out = torch.zeros(count + 1, len(rows), device=device)
-        out.scatter_(0, rows.T.to(device).remainder(count + 1), scores.T.to(device))
-        return out[:count]
+        for some, values in zip(rows.split(_TILE), scores.split(_TILE), strict=True):
+            out = torch.zeros(count + 1, len(some), device=device)
+            out.scatter_(0, some.T.to(device).remainder(count + 1), values.T.to(device))
+            yield out[:count]
 
     def _documents(self, passages: Tensor) -> Tensor:
-        target = self._document.unsqueeze(1).expand_as(passages)
-        out = passages.new_zeros(len(self.ids), passages.shape[1])
-        return out.scatter_reduce_(0, target, passages, "amax")
+        return _largest(passages, self._document, len(self.ids))
 
     def _best(self, atom_scores: Tensor) -> Tensor:
-        values = atom_scores[self._atom]
-        target = self._passage.unsqueeze(1).expand_as(values)
-        out = values.new_zeros(len(self._document), values.shape[1])
-        return out.scatter_reduce_(0, target, values, "amax")
+        return _largest(atom_scores[self._atom], self._passage, len(self._document))
+
+
+def _largest(values: Tensor, group: Tensor, count: int) -> Tensor:
+    """The largest value, at least 0, of each group of rows: [count, columns] for values [rows, columns]."""
+    out = values.new_zeros(count, values.shape[1])
+    return out.scatter_reduce_(0, group.unsqueeze(1).expand_as(values), values, "amax")
 
 
 def retrieve(
