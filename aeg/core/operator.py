@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from aeg.core.tensors import csr_matrix, row_pointers
+from aeg.core.edges import symmetric_csr
+from aeg.core.kernels import Kernel, Matrix, choose
+from aeg.core.order import locality_order, reordered
+from aeg.core.tensors import load_tensors, save_tensors
 from aeg.errors import DataError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-_MAX_INT32 = 2**31 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +37,10 @@ class Operator:
         degree: float64 [n], the sum of each row.
         isolated: bool [n], true where the degree is zero.
         counts: what was dropped on construction (`self_loops`, `zero_weights`).
+        kernel_name: the kernel that multiplies (see `aeg.core.kernels.choose`).
+        sharding: the kernel that joins the processes, where each holds some rows of the matrix only
+            (`aeg.core.shard`); None where this operator holds all.
+        memo: what methods compute once for an operator and keep with it, by keys of their own.
 
     Example:
         >>> import torch
@@ -52,7 +58,9 @@ class Operator:
     degree: Tensor
     isolated: Tensor
     counts: dict[str, int] = field(default_factory=dict)
-    _matrices: dict[torch.dtype, Tensor] = field(default_factory=dict, repr=False)
+    kernel_name: str = "auto"
+    sharding: Kernel | None = None
+    memo: dict[Any, Any] = field(default_factory=dict, repr=False)
     _inverse_degrees: dict[torch.dtype, Tensor] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -69,33 +77,23 @@ class Operator:
         Raises:
             DataError: if an index lies outside [0, n) or a weight is negative or not finite.
         """
-        index, values = _checked_edges(num_nodes, edge_index, weight)
-        loops = index[0] == index[1]
-        zeros = values == 0
-        keep = ~(loops | zeros)
-        index, values = index[:, keep], values[keep]
-        counts = {"self_loops": int(loops.sum()), "zero_weights": int((zeros & ~loops).sum())}
-        row = torch.cat([index[0], index[1]])
-        col = torch.cat([index[1], index[0]])
-        key, order = torch.sort(row * num_nodes + col, stable=True)
-        unique, inverse = torch.unique_consecutive(key, return_inverse=True)
-        total = torch.zeros(len(unique), dtype=torch.float64)
-        total.index_add_(0, inverse, torch.cat([values, values])[order])
-        return cls._from_coalesced(num_nodes, unique // max(num_nodes, 1), unique % max(num_nodes, 1), total, counts)
+        crow, col, values, counts = symmetric_csr(num_nodes, edge_index, weight)
+        return cls.from_csr(crow, col, values, counts)
 
     @classmethod
-    def _from_coalesced(
-        cls, num_nodes: int, row: Tensor, col: Tensor, weight: Tensor, counts: dict[str, int]
-    ) -> Operator:
-        if len(col) > _MAX_INT32:
-            raise DataError(f"operator: got {len(col):,} non-zeros, expected fewer than 2^31 (int32 indices)")
-        single = weight.to(torch.float32)
-        if not bool(torch.isfinite(single).all()) or bool((single == 0).any()):
-            raise DataError("operator: a weight overflows or vanishes in float32; scale the weights to about 1")
-        crow = row_pointers(row, num_nodes)
-        degree = torch.zeros(num_nodes, dtype=torch.float64)
-        degree.index_add_(0, row, single.to(torch.float64))
-        return cls(num_nodes, crow.to(torch.int32), col.to(torch.int32), single, degree, degree == 0, counts)
+    def from_csr(cls, crow: Tensor, col: Tensor, weight: Tensor, counts: dict[str, int] | None = None) -> Operator:
+        """Return the operator of a symmetric CSR matrix without diagonal, taken as it is (nothing is checked).
+
+        Args:
+            crow: int32 [n + 1], row pointers.
+            col: int32 [nnz], columns, ascending within a row.
+            weight: float32 [nnz], positive and finite.
+            counts: what was dropped before.
+        """
+        nodes = len(crow) - 1
+        sums = torch.segment_reduce(weight.to(torch.float64), "sum", offsets=crow.to(torch.int64), initial=0)
+        degree = sums if nodes else torch.zeros(0, dtype=torch.float64)
+        return cls(nodes, crow, col, weight, degree, degree == 0, counts or {})
 
     @classmethod
     def from_scipy(cls, matrix: Any) -> Operator:
@@ -169,6 +167,11 @@ class Operator:
         index = torch.tensor([(u, v) for u, v, _ in edges], dtype=torch.int64).reshape(-1, 2).T
         return cls.from_edges(num_nodes, index, torch.tensor([w for *_, w in edges], dtype=torch.float64))
 
+    @cached_property
+    def walk_degree(self) -> Tensor:
+        """The degree of each node, 1 for an isolated one, float64 [n]: what a walk's mass is divided by."""
+        return torch.where(self.isolated, 1.0, self.degree)
+
     @property
     def device(self) -> torch.device:
         """The device that holds the matrix."""
@@ -180,13 +183,52 @@ class Operator:
             return self
         names = ("crow", "col", "weight", "degree", "isolated")
         moved = {name: getattr(self, name).to(device) for name in names}
-        return Operator(num_nodes=self.num_nodes, **moved, counts=self.counts)
+        return Operator(num_nodes=self.num_nodes, **moved, counts=self.counts, kernel_name=self.kernel_name)
+
+    def save(self, path: Path) -> None:
+        """Write the matrix to a safetensors file; `load` maps it into memory."""
+        save_tensors({"crow": self.crow, "col": self.col, "weight": self.weight, "degree": self.degree}, path)
+
+    @classmethod
+    def load(cls, path: Path) -> Operator:
+        """Return a saved operator, its arrays mapped into memory: they are read as they are used.
+
+        Raises:
+            DataError: if the file is missing or damaged.
+        """
+        found = load_tensors(path, "operator", "save it again")
+        return cls(len(found["degree"]), **found, isolated=found["degree"] == 0)
+
+    def using(self, kernel_name: str) -> Operator:
+        """Return the operator with another kernel.
+
+        Raises:
+            ConfigError: if there is no such kernel, or it does not run on the operator's device.
+            DependencyError: if the kernel's package is missing.
+        """
+        found = replace(self, kernel_name=kernel_name, memo={}, _inverse_degrees={})
+        _ = found.kernel
+        return found
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        """The kernel of W, prepared on first use."""
+        return self.sharding or choose(Matrix(self.crow, self.col, self.weight, self.num_nodes), self.kernel_name)
+
+    @cached_property
+    def arranged(self) -> Arranged:
+        """The operator with its nodes in an order that suits the caches, prepared on first use."""
+        order = None if self.sharding else locality_order(self.crow, self.col)
+        if order is None:
+            return Arranged(self, None)
+        order = order.to(self.device)
+        *csr, position = reordered(self.crow, self.col, self.weight, order)
+        moved = Operator(self.num_nodes, *csr, self.degree[order], self.isolated[order], self.counts, self.kernel_name)
+        return Arranged(moved, position)
 
     def w(self, x: Tensor) -> Tensor:
         """Return W x for a dense `x` [n, columns], in the dtype of `x`."""
-        if not len(self.col):
-            return torch.zeros_like(x)
-        return self._matrix(x.dtype) @ x
+        return self.kernel.product(x.contiguous())
 
     def pt(self, x: Tensor) -> Tensor:
         """Return Pᵀ x = W D⁻¹ x for a dense `x` [n, columns]: each column's mass moved one step."""
@@ -209,18 +251,22 @@ class Operator:
         """The largest eigenvalue of W (its spectral radius), by Lanczos in float64; 0 for a graph without edges."""
         if not len(self.col):
             return 0.0
-        if self.num_nodes < 32:
+        if self.num_nodes < 32 and not self.sharding:
             return float(np.linalg.eigvalsh(self.scipy().toarray())[-1])
         from scipy.sparse.linalg import eigsh
 
         start = self.degree.cpu().sqrt().numpy()
-        return float(eigsh(self.scipy(), k=1, which="LA", v0=start, return_eigenvectors=False, tol=1e-12)[0])
+        matrix = self._product_only() if self.sharding else self.scipy()
+        return float(eigsh(matrix, k=1, which="LA", v0=start, return_eigenvectors=False, tol=1e-12)[0])
 
-    def _matrix(self, dtype: torch.dtype) -> Tensor:
-        if dtype not in self._matrices:
-            shape = (self.num_nodes, self.num_nodes)
-            self._matrices[dtype] = csr_matrix(self.crow, self.col, self.weight.to(dtype), shape)
-        return self._matrices[dtype]
+    def _product_only(self) -> Any:
+        """W as a SciPy linear operator, for an operator that holds some rows only."""
+        from scipy.sparse.linalg import LinearOperator
+
+        def product(x: np.ndarray) -> np.ndarray:
+            return self.w(torch.from_numpy(x.reshape(-1, 1)).to(self.device)).squeeze(1).cpu().numpy()
+
+        return LinearOperator((self.num_nodes, self.num_nodes), matvec=product, dtype=np.float64)
 
     def _inverse_degree(self, dtype: torch.dtype) -> Tensor:
         if dtype not in self._inverse_degrees:
@@ -229,21 +275,14 @@ class Operator:
         return self._inverse_degrees[dtype]
 
 
-def _checked_edges(num_nodes: int, edge_index: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
-    if edge_index.ndim != 2 or edge_index.shape[0] != 2 or edge_index.is_floating_point():
-        raise DataError(
-            f"operator: got edge_index of shape {tuple(edge_index.shape)} and type {edge_index.dtype}, "
-            "expected integers of shape [2, edges]"
-        )
-    index = edge_index.to("cpu", torch.int64)
-    values = torch.ones(index.shape[1], dtype=torch.float64) if weight is None else weight.to("cpu", torch.float64)
-    if values.shape != index.shape[1:]:
-        raise DataError(f"operator: got {tuple(values.shape)} weights for {index.shape[1]} edges; give one an edge")
-    if index.numel() and not (int(index.min()) >= 0 and int(index.max()) < num_nodes):
-        bad = index.max() if int(index.max()) >= num_nodes else index.min()
-        raise DataError(f"operator: got node {int(bad)} in an edge, expected 0 <= node < {num_nodes} (num_nodes)")
-    wrong = ~torch.isfinite(values) | (values < 0)
-    if bool(wrong.any()):
-        at = int(wrong.nonzero()[0])
-        raise DataError(f"operator: got weight {float(values[at])} on edge {at}, expected a finite number >= 0")
-    return index, values
+@dataclass(frozen=True, eq=False)
+class Arranged:
+    """An operator in another order of the nodes.
+
+    Attributes:
+        op: the operator.
+        position: int64 [n], the row in `op` of each node; None where the order is the same.
+    """
+
+    op: Operator
+    position: Tensor | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 from aeg.config.ranges import Checked
+from aeg.core.kernels import compiled
+from aeg.core.kernels.tiles import load, take
 from aeg.core.operator import Operator
 from aeg.core.ranking import top_k
 from aeg.core.seeds import Seeds
@@ -28,13 +30,15 @@ class Context:
 
     Attributes:
         seed: seed of chance for stochastic methods.
-        tile: columns propagated at once; None takes 16 on the CPU, 128 on a GPU.
+        tile: columns propagated at once; None takes 16 on the CPU (1 or 8 where there are so few), 128 on a GPU.
         operators: operator of each edge type by name (`mentions`, `relates`, `synonym`), for a method whose
             `wants` names it.
         features: node features [nodes, d], for a method whose `wants` names it.
         query_embeddings: [queries, d]; `columns` says which of them a tile holds.
         columns: (start, stop) of the tile that is being propagated, set by the caller of `propagate`.
         query_keys: int64 [columns of the tile], set from the seeds; None derives keys from a column's content.
+        ranked: k, where the caller wants the k best of the ranked rows only; None where it wants the scores.
+        rows: int64, the rows of the operator that are ranked, set by the caller of `propagate`; None for all.
     """
 
     seed: int = 0
@@ -44,6 +48,8 @@ class Context:
     query_embeddings: Tensor | None = None
     columns: tuple[int, int] = (0, 0)
     query_keys: Tensor | None = None
+    ranked: int | None = None
+    rows: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +62,14 @@ class Info:
         converged: bool [queries], whether `residual` met the tolerance.
         flags: named bool [queries]: `zero_seeds` (no mass: the scores are zero), `bad_seeds` (a NaN, an infinity
             or a negative number: the column was taken as zero).
+        engine: which of its engines a method used, where it has several.
     """
 
     iterations: Tensor
     residual: Tensor
     converged: Tensor
     flags: dict[str, Tensor] = field(default_factory=dict)
+    engine: str = ""
 
     @classmethod
     def exact(cls, columns: int, iterations: int, device: torch.device) -> Info:
@@ -80,12 +88,13 @@ class Info:
             torch.cat([part.residual for part in parts]).cpu(),
             torch.cat([part.converged for part in parts]).cpu(),
             {name: torch.cat([part.flags[name] for part in parts]).cpu() for name in parts[0].flags},
+            parts[0].engine,
         )
 
     def cut(self, columns: int) -> Info:
         """Return the info of the first `columns` queries."""
         flags = {name: flag[:columns] for name, flag in self.flags.items()}
-        return Info(self.iterations[:columns], self.residual[:columns], self.converged[:columns], flags)
+        return Info(self.iterations[:columns], self.residual[:columns], self.converged[:columns], flags, self.engine)
 
 
 @dataclass(frozen=True)
@@ -153,57 +162,62 @@ class Propagation(Checked, ABC):
         return out, Info.join(infos) if infos else Info.exact(0, 0, torch.device("cpu"))
 
     def tiles(
-        self, op: Operator, seeds: Tensor | Seeds, context: Context | None = None
+        self, op: Operator, seeds: Tensor | Seeds, context: Context | None = None, rows: int | None = None
     ) -> Iterator[tuple[int, Tensor, Info]]:
         """Yield (first query, scores [nodes, columns], info) tile by tile, so that nothing larger is held.
 
         Tiles have a fixed width (the last is padded with zeros), so a column does not depend on its neighbours.
+        Inside, the nodes are in an order that suits the caches (`Operator.arranged`), except for methods that
+        want more of the context than the seeds.
+
+        Args:
+            op, seeds, context: as for `__call__`.
+            rows: yield the scores of the first so many nodes only (atoms come first in the Atom-Entity Graph).
         """
         context = context or Context()
-        _check_shape(op, seeds)
+        check_shape(op, seeds)
         moved = seeds.to(op.device)
         count = moved.num_queries if isinstance(moved, Seeds) else moved.shape[1]
-        width = context.tile or (CUDA_TILE if op.device.type == "cuda" else CPU_TILE)
+        width = context.tile or tile_width(op, count)
+        inside, position = (op, None) if self.wants else (op.arranged.op, op.arranged.position)
+        fast = compiled(inside.kernel)
+        ranked = None if rows is None else torch.arange(rows, device=op.device)
+        ranked = ranked if position is None else position[:rows]
         for start in range(0, count, width):
             stop = min(start + width, count)
             part = moved.tile(start, stop) if isinstance(moved, Seeds) else moved[:, start:stop]
             keys = moved.keys[start:stop] if isinstance(moved, Seeds) and moved.keys is not None else None
-            tile, flags = _distributions(part, width)
-            at = Context(
-                context.seed,
-                width,
-                context.operators,
-                context.features,
-                context.query_embeddings,
-                (start, stop),
-                None if keys is None else torch.nn.functional.pad(keys, (0, width - len(keys))),
+            tile, zero, bad = load(part.to(torch.float32), width, position, fast)
+            at = replace(
+                context,
+                tile=width,
+                columns=(start, stop),
+                rows=ranked,
+                query_keys=None if keys is None else torch.nn.functional.pad(keys, (0, width - len(keys))),
             )
-            scores, info = self.propagate(op, tile, at)
+            scores, info = self.propagate(inside, tile, at)
             columns = stop - start
-            info = Info(info.iterations, info.residual, info.converged, {**info.flags, **flags}).cut(columns)
-            yield start, scores[:, :columns], info
+            flags = {**info.flags, "zero_seeds": zero, "bad_seeds": bad}
+            info = replace(info, flags=flags).cut(columns)
+            if position is None:
+                yield start, scores[:rows, :columns], info
+            else:
+                yield start, take(scores, ranked, columns, fast), info
 
 
-def _check_shape(op: Operator, seeds: Tensor | Seeds) -> None:
+def tile_width(op: Operator, count: int) -> int:
+    """Return the columns of a tile: what fills a cache line on the CPU, fewer where there are not so many queries."""
+    if op.device.type == "cuda":
+        return CUDA_TILE
+    return 1 if count == 1 else 8 if count <= 8 else CPU_TILE
+
+
+def check_shape(op: Operator, seeds: Tensor | Seeds) -> None:
+    """Raise `DataError` unless the seeds have one row a node."""
     rows = seeds.num_nodes if isinstance(seeds, Seeds) else seeds.shape[0] if seeds.ndim == 2 else None
     if rows != op.num_nodes:
         shape = f"Seeds over {rows} nodes" if isinstance(seeds, Seeds) else f"a tensor of shape {tuple(seeds.shape)}"
         raise DataError(f"seeds: got {shape}, expected [nodes, queries] with {op.num_nodes} nodes")
-
-
-def _distributions(part: Tensor, width: int) -> tuple[Tensor, dict[str, Tensor]]:
-    part = part.to(torch.float32)
-    bad = ~(torch.isfinite(part) & (part >= 0)).all(0)
-    part = torch.where(bad, 0.0, part)
-    total = part.sum(0, dtype=torch.float64)
-    zero = total == 0
-    part = (part / torch.where(zero, 1.0, total)).to(torch.float32)
-    missing = width - part.shape[1]
-    if missing:
-        part = torch.nn.functional.pad(part, (0, missing))
-        bad = torch.nn.functional.pad(bad, (0, missing))
-        zero = torch.nn.functional.pad(zero, (0, missing), value=True)
-    return part.contiguous(), {"zero_seeds": zero, "bad_seeds": bad}
 
 
 METHODS: Registry[Propagation] = Registry("propagation method")
@@ -260,8 +274,9 @@ def search(
         [[0, -1], [1, -1], [2, -1]]
     """
     rows, values, infos = [], [], []
-    for _, scores, info in method.tiles(op, seeds, context):
-        best, score = top_k(scores[:num_candidates], k)
+    context = replace(context or Context(), ranked=k)
+    for _, scores, info in method.tiles(op, seeds, context, num_candidates):
+        best, score = top_k(scores, k)
         rows.append(best.cpu())
         values.append(score.cpu())
         infos.append(info)

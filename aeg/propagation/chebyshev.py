@@ -1,61 +1,127 @@
-"""Chebyshev iteration for (I − c M) x = b, where M has a real spectrum in [−1, 1]."""
+"""Chebyshev iteration for (I − c · diag(scale) · W) z = b, whose spectrum is real and lies in 1 ± c."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from aeg.core.kernels import Equation, Residual
+from aeg.core.operator import Operator
 from aeg.propagation.base import Info
 
-CHECK_EVERY = 4
+CHECK_EVERY = 2
 DOUBLE_BELOW = 1e-5
+
+Rule = Callable[[Equation, Tensor, Residual], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What the iteration found.
+
+    Attributes:
+        z: [n, columns], in the precision of the iteration.
+        mass: float64 [columns], Σ_v w_v max(z_v, 0) for the equation's weights w.
+        info: iterations, bounded error and whether it met the tolerance.
+    """
+
+    z: Tensor
+    mass: Tensor
+    info: Info
 
 
 def chebyshev(
-    product: Callable[[Tensor], Tensor], b: Tensor, c: float, tol: float, max_iter: int, bound: float
-) -> tuple[Tensor, Info]:
-    """Solve (I − c M) x = b for all columns of b at once.
+    op: Operator, equation: Equation, tol: float, max_iter: int, bound: float, rule: Rule | None = None
+) -> Solution:
+    """Solve (I − c · diag(scale) · W) z = b for all columns of b at once.
 
-    With ω₂ = 2 / (2 − c²) and ω_{k+1} = 1 / (1 − c² ω_k / 4) the iterates are
-    x_{k+1} = ω_{k+1} (b + c M x_k − x_{k−1}) + x_{k−1}; the residual b + c M x_k − x_k comes with each step for
-    free. Columns are looked at every four steps; a column that met the tolerance is set aside with the iterate
-    of that step, so it does not depend on its neighbours. Below a tolerance of 1e-5 all is done in float64.
+    With ω₁ = 1, ω₂ = 2 / (2 − c²) and ω_{k+1} = 1 / (1 − c² ω_k / 4) the iterates are
+    z_{k+1} = ω_{k+1} (b + c · scale · (W z_k) − z_{k−1}) + z_{k−1}, from z₀ = 0. What is returned is one plain
+    step from z_k, which the product of step k gives for free: its error is at most c times that of z_k, and the
+    error of z_k at most `bound` times the weighted L1 norm of its residual. Columns are looked at every second
+    step, first where the tolerance can be met at all; one that met it is set aside with the iterate of that step,
+    so it does not depend on its neighbours. Below a tolerance of 1e-5 all is done in float64.
 
     Args:
-        product: M x for a dense x [n, columns].
-        b: float32 [n, columns].
-        c: in (0, 1).
-        tol: a column is done when `bound` times the L1 norm of its residual is at most `tol`.
+        op: the operator, for its kernel.
+        equation: scale, weights, b [n, columns] and c.
+        tol: a column is done when c · `bound` · Σ_v w_v |residual_v| is at most `tol`.
         max_iter: products at most.
-        bound: factor from the residual's L1 norm to the error that `tol` speaks of.
-
-    Returns:
-        x, float32 [n, columns], and the info (`residual` is the bounded error).
+        bound: factor from the residual's weighted L1 norm to the error that `tol` speaks of.
+        rule: a further reason to stop: takes the equation, the iterate that would be returned and the residual's
+            measure, and says for each column whether it is done, bool [columns].
 
     Source:
         Golub and Varga, Chebyshev semi-iterative methods, Numer. Math. 3 (1961).
     """
-    dtype = torch.float64 if tol < DOUBLE_BELOW else torch.float32
-    b = b.to(dtype)
-    columns = b.shape[1]
-    done = torch.zeros(columns, dtype=torch.bool, device=b.device)
-    iterations = torch.zeros(columns, dtype=torch.int64, device=b.device)
-    residual = torch.full((columns,), torch.inf, dtype=torch.float64, device=b.device)
-    result = torch.zeros_like(b, dtype=torch.float32)
-    previous, current, omega = torch.zeros_like(b), b, 2.0 / (2.0 - c * c)
-    for step in range(1, max_iter + 1):
-        moved = b + c * product(current)
-        if step % CHECK_EVERY == 0 or step == max_iter:
-            error = bound * (moved - current).abs().sum(0, dtype=torch.float64)
-            fresh = ~done
-            residual = torch.where(fresh, error, residual)
-            iterations = torch.where(fresh, step, iterations)
-            result = torch.where(fresh, moved.to(torch.float32), result)
-            done = done | (error <= tol)
-            if bool(done.all()):
-                break
-        previous, current = current, omega * (moved - previous) + previous
+    dtype = precision(tol)
+    b, c = equation.b.to(dtype).contiguous(), equation.c
+    equation = replace(equation, b=b, scale=equation.scale.to(dtype))
+    progress = _Progress(b.shape[1], b.device)
+    previous, current, omega = torch.zeros_like(b), b.clone(), 2.0 / (2.0 - c * c)
+    first = _first_check(c, tol) if rule is None else max(2, _first_check(c, tol) // 2)
+    step = 0
+    while True:
+        step += 1
+        if step < max_iter and (step < first or (step - first) % CHECK_EVERY):
+            op.kernel.step(equation, current, previous, omega)
+        else:
+            moved = torch.empty_like(b)
+            residual = op.kernel.check(equation, current, previous, omega, moved)
+            met = c * bound * residual.absolute <= tol
+            met = met if rule is None else met | rule(equation, moved, residual)
+            progress.note(step, moved, residual, c * bound * residual.absolute, met)
+            if step >= max_iter or progress.all_done():
+                return progress.solution()
+        previous, current = current, previous
         omega = 1.0 / (1.0 - c * c * omega / 4.0)
-    return result, Info(iterations, residual, residual <= tol)
+
+
+def precision(tol: float) -> torch.dtype:
+    """Return the precision of the iteration for a tolerance."""
+    return torch.float64 if tol < DOUBLE_BELOW else torch.float32
+
+
+def rate(c: float) -> float:
+    """Return the factor by which a step shrinks the error in the long run: (1 − √(1 − c²)) / c.
+
+    Example:
+        >>> round(rate(0.7), 3), round(rate(0.9), 3)
+        (0.408, 0.627)
+    """
+    return (1 - math.sqrt(1 - c * c)) / c
+
+
+def _first_check(c: float, tol: float) -> int:
+    """The first step at which a residual can be expected to meet `tol`: three quarters of log tol / log rate."""
+    return max(2, int(0.75 * math.log(min(tol, 0.5)) / math.log(rate(c))))
+
+
+class _Progress:
+    """The iterate of each column at the step at which it was done."""
+
+    def __init__(self, columns: int, device: torch.device) -> None:
+        self.done = torch.zeros(columns, dtype=torch.bool, device=device)
+        self.iterations = torch.zeros(columns, dtype=torch.int64, device=device)
+        self.error = torch.full((columns,), torch.inf, dtype=torch.float64, device=device)
+        self.mass = torch.zeros(columns, dtype=torch.float64, device=device)
+        self.z: Tensor | None = None
+
+    def note(self, step: int, moved: Tensor, residual: Residual, error: Tensor, done: Tensor) -> None:
+        fresh = ~self.done
+        self.error = torch.where(fresh, error, self.error)
+        self.mass = torch.where(fresh, residual.mass, self.mass)
+        self.iterations = torch.where(fresh, step, self.iterations)
+        self.z = moved if self.z is None else torch.where(fresh, moved, self.z)
+        self.done = self.done | done
+
+    def all_done(self) -> bool:
+        return bool(self.done.all())
+
+    def solution(self) -> Solution:
+        assert self.z is not None
+        return Solution(self.z, self.mass, Info(self.iterations, self.error, self.done))

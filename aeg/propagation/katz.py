@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from aeg.config.ranges import param
+from aeg.core.kernels import Equation
 from aeg.core.operator import Operator
 from aeg.propagation.base import METHODS, Context, Info, Propagation
-from aeg.propagation.chebyshev import chebyshev
+from aeg.propagation.chebyshev import chebyshev, precision
 
 
 @METHODS.register("katz")
@@ -47,11 +48,11 @@ class Katz(Propagation):
         if top == 0:
             return torch.zeros_like(seeds), Info.exact(seeds.shape[1], 0, seeds.device)
         # Solving for the sum from l = 1 on, with b = a W s, keeps isolated seeds at exactly zero.
-        first = self.attenuation / top * op.w(seeds)
-        scores, info = chebyshev(
-            lambda x: op.w(x) / top, first, self.attenuation, self.tol, self.max_iter, 1 / (1 - self.attenuation)
-        )
-        return scores.clamp_(min=0), info
+        first = self.attenuation / top * op.w(seeds.to(precision(self.tol)))
+        ones = torch.ones(op.num_nodes, dtype=torch.float64, device=op.device)
+        equation = Equation(ones / top, ones, first, self.attenuation)
+        found = chebyshev(op, equation, self.tol, self.max_iter, 1 / (1 - self.attenuation))
+        return found.z.to(torch.float32).clamp_(min=0), found.info
 
     def reference(self, weights: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         """See `Propagation.reference`: the closed form by a dense solve."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from aeg.config.ranges import param
+from aeg.core.kernels import Equation, compiled
+from aeg.core.kernels.tiles import scale_rows
 from aeg.core.operator import Operator
 from aeg.propagation.base import METHODS, Context, Info, Propagation
-from aeg.propagation.chebyshev import chebyshev
+from aeg.propagation.chebyshev import chebyshev, precision
 
 
 @METHODS.register("label_propagation")
@@ -40,10 +43,14 @@ class LabelPropagation(Propagation):
 
     def propagate(self, op: Operator, seeds: Tensor, context: Context) -> tuple[Tensor, Info]:
         """See `Propagation.propagate`."""
-        scores, info = chebyshev(
-            op.s, (1 - self.gamma) * seeds, self.gamma, self.tol, self.max_iter, 1 / (1 - self.gamma)
-        )
-        return scores.clamp_(min=0), info
+        # Solved for z = D^{-1/2} F, with degree 1 for an isolated node: z = γ D⁻¹ W z + (1 − γ) D^{-1/2} Y.
+        root = op.walk_degree.sqrt()
+        dtype = precision(self.tol)
+        b = seeds.to(dtype) * ((1 - self.gamma) / root).to(dtype).unsqueeze(1)
+        equation = Equation(1 / op.walk_degree, root, b, self.gamma)
+        found = chebyshev(op, equation, self.tol, self.max_iter, 1 / (1 - self.gamma))
+        ones = torch.ones(seeds.shape[1], device=op.device)
+        return scale_rows(found.z, root, ones, compiled(op.kernel)).to(torch.float32), found.info
 
     def reference(self, weights: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         """See `Propagation.reference`: a dense solve."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -10,9 +13,17 @@ import torch
 from torch import Tensor
 
 from aeg.config.ranges import param
+from aeg.core.kernels import Equation, compiled
+from aeg.core.kernels.tiles import scale_rows
 from aeg.core.operator import Operator
-from aeg.propagation.base import METHODS, Context, Info, Propagation
-from aeg.propagation.chebyshev import chebyshev
+from aeg.core.seeds import Seeds
+from aeg.propagation.base import METHODS, Context, Info, Propagation, check_shape, tile_width
+from aeg.propagation.chebyshev import Solution, chebyshev, precision, rate
+from aeg.propagation.engines import ENGINES, choose_engine
+from aeg.propagation.folded import TILE as FOLDED_TILE
+from aeg.propagation.folded import Folded
+from aeg.propagation.push import Push
+from aeg.propagation.ranking_rule import RankingRule
 
 
 @METHODS.register("ppr")
@@ -24,11 +35,23 @@ class PPR(Propagation):
     S, so its spectrum is real and lies in [−1, 1]); the score is max(x, 0) scaled to sum 1, which is exactly
     "the mass of an isolated node returns to the seeds", as in igraph's PRPACK and in NetworkX.
 
+    Engines: `iterate` is the iteration above, for any seeds. `folded` keeps what queries are mixtures of
+    (`aeg.propagation.folded`) and answers without a walk; it pays where all atoms are seeded by many queries. `push`
+    walks over the neighbourhood of sparse seeds only (`aeg.propagation.push`); it pays for few queries on a large
+    graph. `auto` takes the one that should cost least for these seeds and this graph; the info says which it was.
+
     Attributes:
         restart: ρ in (0, 1), the probability of jumping back to the seeds. Eq. 7 sets 0.3; the published
             experiments ran igraph with `damping=0.3`, which is restart 0.7.
         tol: bound on the L1 error of a column before the final scaling (L1 norm of the residual over ρ).
         max_iter: products at most; a column that needs more is flagged as not converged.
+        engine: `auto`, `iterate`, `folded` or `push`; the last two need `Seeds`, and `push` sparse ones.
+        stop: `tolerance`, or `ranking`, where `search` may stop as soon as the k best rows are certain
+            (`aeg.propagation.ranking_rule`); their scores are then less exact than `tol`.
+        epsilon: threshold of `push`, |r̂_v − r_v| ≤ ε d_v before the final scaling; null pushes down to `tol`.
+
+    Raises:
+        DataError: when called, if the engine does not take such seeds.
 
     Source:
         Paper, section 3.3, eq. 7.
@@ -44,21 +67,62 @@ class PPR(Propagation):
     restart: float = param(0.3, gt=0, lt=1)
     tol: float = param(1e-5, gt=0)
     max_iter: int = param(1000, ge=4)
+    engine: str = param("auto", choices=ENGINES)
+    stop: str = param("tolerance", choices=("tolerance", "ranking"))
+    epsilon: float | None = param(None, gt=0)
 
     mass_preserving: ClassVar[bool] = True
 
+    def tiles(
+        self, op: Operator, seeds: Tensor | Seeds, context: Context | None = None, rows: int | None = None
+    ) -> Iterator[tuple[int, Tensor, Info]]:
+        """See `Propagation.tiles`."""
+        engine = choose_engine(self.engine, op, seeds, rows, self.steps)
+        if engine == "iterate" or not isinstance(seeds, Seeds):
+            yield from super().tiles(op, seeds, context, rows)
+            return
+        check_shape(op, seeds)
+        seeds, tile = seeds.to(op.device), None if context is None else context.tile
+        if engine == "push":
+            yield from Push(self.restart, self.epsilon, self.tol).tiles(op, seeds, tile or tile_width(op, 16), rows)
+            return
+        kept = op.num_nodes if rows is None else rows
+        folded = op.memo.setdefault(("folded", self, kept), self.folded(op, kept))
+        yield from folded.tiles(seeds, tile or FOLDED_TILE)
+
+    @property
+    def steps(self) -> float:
+        """Products that the iteration should need for one column, roughly."""
+        return 1.3 * math.log(self.tol) / math.log(rate(1 - self.restart))
+
     def propagate(self, op: Operator, seeds: Tensor, context: Context) -> tuple[Tensor, Info]:
         """See `Propagation.propagate`."""
-        core, info = self.core(op, seeds)
-        core.clamp_(min=0)
-        total = core.sum(0, dtype=torch.float64)
-        return core / torch.where(total == 0, 1.0, total).to(torch.float32), info
+        rule = None
+        if self.stop == "ranking" and context.ranked is not None:
+            rule = RankingRule(op, context.ranked, context.rows, 1 / self.restart)
+        found = self._solve(op, seeds, rule)
+        factor = 1 / torch.where(found.mass == 0, 1.0, found.mass)
+        scores = scale_rows(found.z, op.walk_degree, factor, compiled(op.kernel)).to(torch.float32)
+        return scores, replace(found.info, engine="iterate")
+
+    def folded(self, op: Operator, rows: int) -> Folded:
+        """Return the core's columns that queries are mixtures of, on the first `rows` nodes; nothing is solved yet."""
+        return Folded(op, partial(self.core, op), rows, self.restart, cut=self.tol / 2)
 
     def core(self, op: Operator, columns: Tensor) -> tuple[Tensor, Info]:
         """Return the linear core x = ρ (I − (1 − ρ) Pᵀ)⁻¹ b of signed columns b [nodes, columns], unscaled."""
-        return chebyshev(
-            op.pt, self.restart * columns, 1 - self.restart, self.tol, self.max_iter, bound=1 / self.restart
-        )
+        inside, position = op.arranged.op, op.arranged.position
+        moved = columns if position is None else torch.empty_like(columns).index_copy_(0, position, columns)
+        found = self._solve(inside, moved)
+        core = (found.z * inside.walk_degree.to(found.z.dtype).unsqueeze(1)).to(torch.float32)
+        return core if position is None else core[position], found.info
+
+    def _solve(self, op: Operator, columns: Tensor, rule: RankingRule | None = None) -> Solution:
+        """Solve for z = D⁻¹ x, where the degree of an isolated node counts as 1: (I − (1 − ρ) D⁻¹ W) z = ρ D⁻¹ b."""
+        dtype = precision(self.tol)
+        b = columns.to(dtype) * (self.restart / op.walk_degree).to(dtype).unsqueeze(1)
+        equation = Equation(1 / op.walk_degree, op.walk_degree, b, 1 - self.restart)
+        return chebyshev(op, equation, self.tol, self.max_iter, bound=1 / self.restart, rule=rule)
 
     def reference(self, weights: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         """See `Propagation.reference`: a dense solve."""

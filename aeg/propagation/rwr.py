@@ -11,6 +11,7 @@ from torch import Tensor
 
 from aeg.config.ranges import param
 from aeg.core.operator import Operator
+from aeg.errors import DataError
 from aeg.propagation.base import METHODS, Context, Info, Propagation
 from aeg.propagation.counter_rng import column_keys, splitmix64, uniform
 from aeg.propagation.power_iteration import power_iterates
@@ -53,6 +54,8 @@ class RWR(Propagation):
 
     def propagate(self, op: Operator, seeds: Tensor, context: Context) -> tuple[Tensor, Info]:
         """See `Propagation.propagate`."""
+        if op.sharding:
+            raise DataError("rwr: got an operator that is split over processes, expected a whole one; walks follow edges")
         nodes, columns = seeds.shape
         keys = column_keys(seeds) if context.query_keys is None else context.query_keys
         keys = splitmix64(keys + splitmix64(torch.tensor(context.seed, device=seeds.device))).unsqueeze(1)

@@ -1,0 +1,48 @@
+"""Ways to multiply by a sparse matrix; `choose` takes the best one that runs here."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from aeg.core.kernels.base import Equation, Kernel, Matrix, Residual, TorchKernel
+from aeg.errors import ConfigError, DependencyError, nearest
+
+KERNELS = ("auto", "torch", "numba", "triton")
+
+__all__ = ["KERNELS", "Equation", "Kernel", "Matrix", "Residual", "TorchKernel", "choose", "compiled"]
+
+
+def choose(matrix: Matrix, name: str = "auto") -> Kernel:
+    """Return a kernel for a matrix where it lies.
+
+    `auto` takes the Triton kernel on a GPU and the numba kernel on the CPU, where the package is there, else
+    torch's product, which runs everywhere.
+
+    Raises:
+        ConfigError: if there is no such kernel, or it does not run on the matrix's device.
+        DependencyError: if a kernel that was asked for by name needs a package that is missing.
+    """
+    if name not in KERNELS:
+        raise ConfigError(f"kernel: got {name!r}. {nearest(name, KERNELS)}")
+    cuda = matrix.weight.device.type == "cuda"
+    if name == "auto":
+        wanted = "triton" if cuda else "numba"
+        name = wanted if importlib.util.find_spec(wanted) else "torch"
+    elif name != "torch" and importlib.util.find_spec(name) is None:
+        raise DependencyError(f"kernel {name!r} needs the package {name}; install it, or take kernel 'torch'")
+    if name == "numba":
+        if cuda:
+            raise ConfigError("kernel: 'numba' runs on the CPU only; take 'auto', 'torch' or 'triton' on a GPU")
+        from aeg.core.kernels.numba_kernel import NumbaKernel
+
+        return NumbaKernel(matrix)
+    if name == "triton":
+        from aeg.core.kernels.triton_kernel import TritonKernel
+
+        return TritonKernel(matrix)
+    return TorchKernel(matrix)
+
+
+def compiled(kernel: Kernel) -> bool:
+    """Tell whether the compiled CPU loops run beside this kernel (for a sharded one: beside its block's)."""
+    return getattr(kernel, "inner", kernel).name == "numba"

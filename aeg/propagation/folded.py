@@ -1,0 +1,187 @@
+"""PPR without a walk at query time: what a query's similarities contribute is linear in its embedding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from aeg.core.operator import Operator
+from aeg.core.progress import progress
+from aeg.core.seeds import Seeds
+from aeg.errors import DataError
+from aeg.propagation.base import Info
+
+TILE = 64
+_SOLVED = 64  # columns of the core that are solved for at once
+
+Core = Callable[[Tensor], tuple[Tensor, Info]]
+
+
+@dataclass(eq=False)
+class Folded:
+    """The core of PPR, K = ρ (I − (1 − ρ) Pᵀ)⁻¹, kept as the columns that queries are mixtures of.
+
+    A query has the personalisation π = (scale · Z q + offset · 1 + e) / m, with Z [atoms, d] the atoms'
+    embeddings, e its sparse seeds and m the sum of the numerator. K is linear:
+
+        K π = (K [Z, 1] · (scale · q, offset) + Σ_v e_v K 1_v) / m.
+
+    The first part is one dense product of the query with K [Z, 1], computed once for a graph and a restart. The
+    columns K 1_v of the nodes that queries seed are computed when a node is first asked for and kept sparse: of
+    each, the smallest entries are left out, as long as they sum to `cut` at most. The score is max(K π, 0) scaled
+    to sum 1 over all nodes; that sum is known without computing it: 1 − (1 − ρ) times the seeds on isolated nodes.
+
+    Attributes:
+        op: the operator.
+        core: b [nodes, columns] -> (K b, info), for signed columns; the info's residual bounds the L1 error.
+        rows: the first so many rows of K are kept.
+        restart: ρ.
+        cut: mass of a column K 1_v that may be left out; counted in the error.
+    """
+
+    op: Operator
+    core: Core
+    rows: int
+    restart: float
+    cut: float
+    _atoms: Tensor | None = None
+    _dense: _Dense | None = None
+    _sparse: _Sparse = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._sparse = _Sparse.empty(self.op)
+
+    def tiles(self, seeds: Seeds, width: int) -> Iterator[tuple[int, Tensor, Info]]:
+        """Yield (first query, scores [rows, columns], info) for the seeds, tile by tile.
+
+        Raises:
+            DataError: if the dense seeds are over other atoms than those of an earlier call.
+        """
+        self._prepare(seeds)
+        for start in range(0, seeds.num_queries, width):
+            yield start, *self._tile(seeds, start, min(start + width, seeds.num_queries))
+
+    def _tile(self, seeds: Seeds, start: int, stop: int) -> tuple[Tensor, Info]:
+        low, high = int(seeds.ptr[start]), int(seeds.ptr[stop])
+        nodes, weights = seeds.nodes[low:high], seeds.weights[low:high].to(torch.float64)
+        sizes = seeds.ptr[start + 1 : stop + 1] - seeds.ptr[start:stop]
+        query = torch.repeat_interleave(torch.arange(stop - start), sizes).to(self.op.device)
+        scores, error = self._sparse.mixture(nodes, weights, query, self.rows, stop - start)
+        zeros = torch.zeros(stop - start, dtype=torch.float64, device=self.op.device)
+        total = zeros.index_add(0, query, weights)
+        alone = zeros.index_add(0, query, weights * self.op.isolated[nodes])
+        if seeds.dense is not None and self._dense is not None:
+            d, dense = seeds.dense, self._dense
+            mixture = torch.cat([d.queries[start:stop] * d.scale[start:stop, None], d.offset[start:stop, None]], 1)
+            scores.addmm_(dense.core, mixture.T)
+            mixture = mixture.to(torch.float64)
+            total, alone = total + mixture @ dense.sums, alone + mixture @ dense.isolated
+            error = error + mixture.abs() @ dense.error
+        bad = ~torch.isfinite(total) | (total < 0)
+        zero = bad | (total == 0)
+        whole = torch.where(zero, 1.0, total - (1 - self.restart) * alone)
+        scores = torch.where(zero, 0.0, scores.clamp_(min=0).mul_((1 / whole).to(torch.float32)))
+        error = torch.where(zero, 0.0, error / whole)
+        steps = torch.zeros(stop - start, dtype=torch.int64, device=self.op.device)
+        flags = {"zero_seeds": zero, "bad_seeds": bad}
+        return scores, Info(steps, error, torch.ones_like(zero), flags, "folded")
+
+    def _prepare(self, seeds: Seeds) -> None:
+        """Compute whatever these seeds need and is not there yet."""
+        if seeds.dense is not None:
+            atoms = seeds.dense.atoms
+            if self._dense is None:
+                self._atoms, self._dense = atoms, self._solve_dense(atoms)
+            elif self._atoms is not atoms and not torch.equal(torch.as_tensor(self._atoms), atoms):
+                raise DataError("folded: got embeddings of other atoms than before; make a new operator for them")
+        known = self._sparse.slot[seeds.nodes] >= 0
+        new = torch.unique(seeds.nodes[~known])
+        blocks = new.split(_SOLVED) if len(new) else ()
+        for nodes in progress(blocks, len(blocks), "folding entities"):
+            unit = torch.zeros(self.op.num_nodes, len(nodes), device=self.op.device)
+            unit[nodes, torch.arange(len(nodes), device=self.op.device)] = 1.0
+            core, info = self.core(unit)
+            self._sparse = self._sparse.extended(nodes, core[: self.rows], info.residual, self.cut)
+
+    def _solve_dense(self, atoms: Tensor) -> _Dense:
+        basis = torch.cat([atoms, torch.ones(len(atoms), 1, device=atoms.device)], 1)
+        norm = basis.abs().sum(0, dtype=torch.float64).clamp(min=1e-30)  # columns are solved for with L1 norm 1
+        parts, errors = [], []
+        blocks = torch.arange(basis.shape[1], device=atoms.device).split(_SOLVED)
+        for at in progress(blocks, len(blocks), "folding embeddings"):
+            columns = torch.zeros(self.op.num_nodes, len(at), device=atoms.device)
+            columns[: len(atoms)] = basis[:, at] / norm[at]
+            core, info = self.core(columns)
+            parts.append(core[: self.rows] * norm[at].to(torch.float32))
+            errors.append(info.residual.to(norm.device) * norm[at])
+        double = basis.to(torch.float64)
+        isolated = double[self.op.isolated[: len(atoms)]].sum(0)
+        return _Dense(torch.cat(parts, 1).contiguous(), double.sum(0), isolated, torch.cat(errors))
+
+
+@dataclass(frozen=True, eq=False)
+class _Dense:
+    """K [Z, 1] on the kept rows, [rows, d + 1], and for each column of [Z, 1], float64 [d + 1]: its sum, its sum over
+    isolated atoms, and the L1 error of its core.
+    """
+
+    core: Tensor
+    sums: Tensor
+    isolated: Tensor
+    error: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class _Sparse:
+    """Columns K 1_v, one after the other: column s owns entries `ptr[s]:ptr[s + 1]` of `rows` and `values`.
+
+    `slot` [nodes] tells which column a node has (−1: none yet); `error` [columns] bounds what a column misses.
+    """
+
+    slot: Tensor
+    ptr: Tensor
+    rows: Tensor
+    values: Tensor
+    error: Tensor
+
+    @classmethod
+    def empty(cls, op: Operator) -> _Sparse:
+        whole, none = torch.int64, torch.zeros(0, dtype=torch.float64, device=op.device)
+        slot = torch.full((op.num_nodes,), -1, dtype=whole, device=op.device)
+        return cls(slot, slot.new_zeros(1), slot.new_zeros(0), none.to(torch.float32), none)
+
+    def extended(self, nodes: Tensor, core: Tensor, residual: Tensor, cut: float) -> _Sparse:
+        """Return these columns and the ones of `nodes`, core [rows, nodes], their small entries left out."""
+        ascending, _ = core.clamp(min=0).sort(dim=0)
+        left_out = ascending.to(torch.float64).cumsum(0)
+        count = (left_out <= cut).sum(0)
+        edge = torch.where(
+            count > 0, ascending.gather(0, (count - 1).clamp(min=0).unsqueeze(0)).squeeze(0), -1.0
+        )  # the largest entry that is left out
+        column, row = (edge.unsqueeze(1) < core.T).nonzero(as_tuple=True)
+        missed = torch.where(core > edge, 0.0, core.clamp(min=0)).sum(0, dtype=torch.float64)
+        sizes = torch.bincount(column, minlength=len(nodes))
+        slot = self.slot.clone()
+        slot[nodes] = len(self.error) + torch.arange(len(nodes), device=slot.device)
+        return _Sparse(
+            slot,
+            torch.cat([self.ptr, self.ptr[-1] + sizes.cumsum(0)]),
+            torch.cat([self.rows, row]),
+            torch.cat([self.values, core[row, column]]),
+            torch.cat([self.error, missed + residual.to(missed.device)]),
+        )
+
+    def mixture(self, nodes: Tensor, weights: Tensor, query: Tensor, rows: int, queries: int) -> tuple[Tensor, Tensor]:
+        """Return Σ_v weight_v K 1_v of each query, float32 [rows, queries], and its error, float64 [queries]."""
+        slot = self.slot[nodes]
+        first, sizes = self.ptr[slot], self.ptr[slot + 1] - self.ptr[slot]
+        entry = torch.repeat_interleave(first - (sizes.cumsum(0) - sizes), sizes)
+        entry += torch.arange(len(entry), device=entry.device)
+        values = self.values[entry] * torch.repeat_interleave(weights, sizes).to(torch.float32)
+        out = torch.zeros(rows * queries, device=self.values.device)
+        out.index_add_(0, self.rows[entry] * queries + torch.repeat_interleave(query, sizes), values)
+        error = torch.zeros(queries, dtype=torch.float64, device=out.device)
+        return out.view(rows, queries), error.index_add(0, query, weights * self.error[slot])
