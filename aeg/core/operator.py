@@ -182,8 +182,8 @@ class Operator:
         if torch.device(device) == self.device:
             return self
         names = ("crow", "col", "weight", "degree", "isolated")
-        moved = {name: getattr(self, name).to(device) for name in names}
-        return Operator(num_nodes=self.num_nodes, **moved, counts=self.counts, kernel_name=self.kernel_name)
+        crow, col, weight, degree, isolated = (getattr(self, name).to(device) for name in names)
+        return Operator(self.num_nodes, crow, col, weight, degree, isolated, self.counts, self.kernel_name)
 
     def save(self, path: Path) -> None:
         """Write the matrix to a safetensors file; `load` maps it into memory."""
@@ -197,7 +197,8 @@ class Operator:
             DataError: if the file is missing or damaged.
         """
         found = load_tensors(path, "operator", "save it again")
-        return cls(len(found["degree"]), **found, isolated=found["degree"] == 0)
+        degree = found["degree"]
+        return cls(len(degree), found["crow"], found["col"], found["weight"], degree, degree == 0)
 
     def using(self, kernel_name: str) -> Operator:
         """Return the operator with another kernel.
@@ -222,8 +223,9 @@ class Operator:
         if order is None:
             return Arranged(self, None)
         order = order.to(self.device)
-        *csr, position = reordered(self.crow, self.col, self.weight, order)
-        moved = Operator(self.num_nodes, *csr, self.degree[order], self.isolated[order], self.counts, self.kernel_name)
+        crow, col, weight, position = reordered(self.crow, self.col, self.weight, order)
+        degree, isolated = self.degree[order], self.isolated[order]
+        moved = Operator(self.num_nodes, crow, col, weight, degree, isolated, self.counts, self.kernel_name)
         return Arranged(moved, position)
 
     def w(self, x: Tensor) -> Tensor:

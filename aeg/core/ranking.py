@@ -5,8 +5,55 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from aeg.core.prefix import Prefixes
+
 TIE = 1e-7
 _MARGIN = 64
+_BATCH = 1024  # columns finished together
+
+
+class TopK:
+    """The rows of the k largest positive scores of each column, of columns that come some at a time.
+
+    Neighbours in the sorted order whose scores differ by less than 1e-7 relative form one tie; within a tie
+    the smaller row (the smaller id) comes first. The same rows come out on every device, however the columns are
+    parted.
+
+    Attributes:
+        k: at least 1.
+
+    Example:
+        >>> best = TopK(2)
+        >>> best.add(torch.tensor([[0.2, 0.0], [0.5, 0.0], [0.2, 0.7]]))
+        >>> best.add(torch.tensor([[0.1], [0.2], [0.3]]))
+        >>> best.result()[0].tolist()
+        [[1, 0], [2, -1], [2, 1]]
+    """
+
+    def __init__(self, k: int) -> None:
+        """Start without columns."""
+        self.k = k
+        self._prefixes = Prefixes(k, TIE)
+        self._parts: list[tuple[Tensor, Tensor]] = []
+
+    def add(self, scores: Tensor) -> None:
+        """Take in columns of scores [rows, columns], finite; nothing of it is kept but what may be ranked."""
+        if scores.device.type != "cpu" or scores.dtype != torch.float32:
+            self._parts.append(_sorted(scores, self.k))
+            return
+        self._prefixes.add(scores)
+        if self._prefixes.columns >= _BATCH:
+            self._parts.append(self._prefixes.take())
+
+    def result(self) -> tuple[Tensor, Tensor]:
+        """Return the rows, int64 [columns, k], and scores [columns, k], on the CPU.
+
+        Where a column has fewer than k positive scores the rest is row −1 with score 0.
+        """
+        if self._prefixes.columns or not self._parts:
+            self._parts.append(self._prefixes.take())
+        rows, values = (torch.cat([part.cpu() for part in column]) for column in zip(*self._parts, strict=True))
+        return rows, values
 
 
 def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -20,8 +67,8 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
         k: at least 1.
 
     Returns:
-        rows, int64 [columns, k], and scores [columns, k]; where a column has fewer than k positive scores the
-        rest is row −1 with score 0.
+        rows, int64 [columns, k], and scores [columns, k], on the device of `scores`; where a column has fewer than
+        k positive scores the rest is row −1 with score 0.
 
     Example:
         >>> import torch
@@ -29,6 +76,15 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
         >>> rows.tolist()
         [[1, 0, 2, -1]]
     """
+    if scores.device.type != "cpu" or scores.dtype != torch.float32:
+        return _sorted(scores, k)
+    prefixes = Prefixes(k, TIE)
+    prefixes.add(scores)
+    return prefixes.take()
+
+
+def _sorted(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The same with torch's own operations, for other devices and types."""
     by_column = scores.T.contiguous()
     total = by_column.shape[1]
     width = min(total, k + _MARGIN)

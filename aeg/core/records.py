@@ -93,8 +93,10 @@ class Extraction:
     Attributes:
         status: `ok`; `empty` for a passage without text; `no_entities` where nothing but text was found;
             `missing` where a recorded extraction has no entry for the passage; `repaired` where malformed triples
-            of a recorded entry were left out.
+            of a recorded entry were left out; `quarantined` where a model gave no whole reply on the passage, or on a
+            part of it: what there is stays, and the next run asks again.
         triples: (subject, relation, object), used only for relevance edges, never as evidence.
+        counts: what was dropped, mapped or split on the way, by reason, where it was not nothing.
     """
 
     passage_id: str
@@ -102,6 +104,7 @@ class Extraction:
     triples: tuple[tuple[str, str, str], ...] = ()
     atoms: tuple[ExtractedAtom, ...] = ()
     status: str = "ok"
+    counts: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ class Seeds:
             out[: self.dense.atoms.shape[0]] = self.dense.tile(start, stop)
         low, high = int(self.ptr[start]), int(self.ptr[stop])
         sizes = (self.ptr[start + 1 : stop + 1] - self.ptr[start:stop]).to(self.device)
-        column = torch.repeat_interleave(torch.arange(stop - start, device=self.device), sizes)
+        column = torch.repeat_interleave(torch.arange(stop - start, device=self.device), sizes, output_size=high - low)
         out.index_put_((self.nodes[low:high], column), self.weights[low:high], accumulate=True)
         return out
 

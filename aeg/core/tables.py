@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from torch import Tensor
+
+from aeg.core.key_index import KeyIndex
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +53,12 @@ class EntityTable:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def specificity(self) -> Tensor:
-        """Return s(e) = 1 / (1 + ln(1 + mentions of e)), float32 [entities], in (0, 1]."""
-        return (1.0 / (1.0 + (1.0 + self.mentions.double()).log())).float()
+    @cached_property
+    def index(self) -> KeyIndex:
+        """The canonical keys, to be looked for in questions; made once."""
+        return KeyIndex(self.keys)
+
+    def specificity(self, rows: Tensor | None = None) -> Tensor:
+        """Return s(e) = 1 / (1 + ln(1 + mentions of e)), in (0, 1], float32 [entities], or of some rows only."""
+        mentions = self.mentions if rows is None else self.mentions[rows]
+        return (1.0 / (1.0 + (1.0 + mentions.double()).log())).float()

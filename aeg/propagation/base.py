@@ -13,11 +13,12 @@ from torch import Tensor
 
 from aeg.config.ranges import Checked
 from aeg.core.kernels import compiled
-from aeg.core.kernels.tiles import load, take
+from aeg.core.kernels.tiles import PANEL, Tile, load, room, take
 from aeg.core.operator import Operator
 from aeg.core.ranking import top_k
 from aeg.core.seeds import Seeds
 from aeg.errors import DataError
+from aeg.propagation.fitting import fitted, fitting_width
 from aeg.registry import Registry
 
 CPU_TILE = 16
@@ -30,7 +31,8 @@ class Context:
 
     Attributes:
         seed: seed of chance for stochastic methods.
-        tile: columns propagated at once; None takes 16 on the CPU (1 or 8 where there are so few), 128 on a GPU.
+        tile: columns propagated at once; None takes 16 on the CPU (1 or 8 where there are so few), 128 on a GPU (8 or
+            32 where there are so few; fewer where its memory is small).
         operators: operator of each edge type by name (`mentions`, `relates`, `synonym`), for a method whose
             `wants` names it.
         features: node features [nodes, d], for a method whose `wants` names it.
@@ -61,7 +63,8 @@ class Info:
         residual: float64 [queries], the method's own error measure; 0 where it has none.
         converged: bool [queries], whether `residual` met the tolerance.
         flags: named bool [queries]: `zero_seeds` (no mass: the scores are zero), `bad_seeds` (a NaN, an infinity
-            or a negative number: the column was taken as zero).
+            or a negative number: the column was taken as zero), `tile_halved` (the device's memory held fewer queries
+            at once than was asked for).
         engine: which of its engines a method used, where it has several.
     """
 
@@ -125,7 +128,7 @@ class Propagation(Checked, ABC):
 
         Args:
             op: the operator.
-            seeds: float32 [nodes, columns], each column a distribution (sum 1) or zero.
+            seeds: float32 [nodes, columns], each column a distribution (sum 1) or zero; may be overwritten.
             context: whatever else the method wants.
 
         Returns:
@@ -161,12 +164,17 @@ class Propagation(Checked, ABC):
             infos.append(info)
         return out, Info.join(infos) if infos else Info.exact(0, 0, torch.device("cpu"))
 
+    def layout(self, op: Operator) -> tuple[Operator, Tensor | None]:
+        """Return the operator that `propagate` gets, and the row of each node in its tiles (None: as it is)."""
+        return (op, None) if self.wants else (op.arranged.op, op.arranged.position)
+
     def tiles(
         self, op: Operator, seeds: Tensor | Seeds, context: Context | None = None, rows: int | None = None
     ) -> Iterator[tuple[int, Tensor, Info]]:
         """Yield (first query, scores [nodes, columns], info) tile by tile, so that nothing larger is held.
 
-        Tiles have a fixed width (the last is padded with zeros), so a column does not depend on its neighbours.
+        Tiles have a fixed width (the last is padded with zeros), so a column does not depend on its neighbours. A
+        tile that the device's memory does not hold is halved, and so are those after it (flag `tile_halved`).
         Inside, the nodes are in an order that suits the caches (`Operator.arranged`), except for methods that
         want more of the context than the seeds.
 
@@ -179,36 +187,57 @@ class Propagation(Checked, ABC):
         moved = seeds.to(op.device)
         count = moved.num_queries if isinstance(moved, Seeds) else moved.shape[1]
         width = context.tile or tile_width(op, count)
-        inside, position = (op, None) if self.wants else (op.arranged.op, op.arranged.position)
+        inside, position = self.layout(op)
         fast = compiled(inside.kernel)
-        ranked = None if rows is None else torch.arange(rows, device=op.device)
-        ranked = ranked if position is None else position[:rows]
-        for start in range(0, count, width):
-            stop = min(start + width, count)
-            part = moved.tile(start, stop) if isinstance(moved, Seeds) else moved[:, start:stop]
-            keys = moved.keys[start:stop] if isinstance(moved, Seeds) and moved.keys is not None else None
-            tile, zero, bad = load(part.to(torch.float32), width, position, fast)
-            at = replace(
-                context,
-                tile=width,
-                columns=(start, stop),
-                rows=ranked,
-                query_keys=None if keys is None else torch.nn.functional.pad(keys, (0, width - len(keys))),
-            )
-            scores, info = self.propagate(inside, tile, at)
-            columns = stop - start
-            flags = {**info.flags, "zero_seeds": zero, "bad_seeds": bad}
-            info = replace(info, flags=flags).cut(columns)
-            if position is None:
-                yield start, scores[:rows, :columns], info
-            else:
-                yield start, take(scores, ranked, columns, fast), info
+        everything = torch.arange(op.num_nodes, device=op.device) if position is None else position
+        ranked = None if position is None and rows is None else everything[:rows]
+
+        def run(first: int, width: int) -> Iterator[tuple[int, Tensor, Info]]:
+            for start, tile, keys in _loaded(moved, width, position, fast, first):
+                columns = min(width, count - start)
+                at = replace(context, tile=width, columns=(start, start + columns), rows=ranked, query_keys=keys)
+                scores, info = self.propagate(inside, tile.seeds, at)
+                flags = {**info.flags, "zero_seeds": tile.zero, "bad_seeds": tile.bad}
+                info = replace(info, flags=flags).cut(columns)
+                if ranked is None or position is None:
+                    scores = scores.clone() if scores is tile.seeds else scores  # its memory is used again
+                    yield start, scores[:rows, :columns], info
+                else:
+                    yield start, take(scores, ranked, columns, fast), info
+
+        yield from fitted(run, width, op)
+
+
+def _loaded(
+    seeds: Tensor | Seeds, width: int, position: Tensor | None, fast: bool, first: int
+) -> Iterator[tuple[int, Tile, Tensor | None]]:
+    """Yield (first query, tile, keys [width] where the seeds have any), from query `first` on."""
+    if isinstance(seeds, Seeds):
+        into = room(seeds.weights, seeds.num_nodes, width, 1)
+        for start in range(first, seeds.num_queries, width):
+            stop = min(start + width, seeds.num_queries)
+            keys = None if seeds.keys is None else seeds.keys[start:stop]
+            keys = None if keys is None else torch.nn.functional.pad(keys, (0, width - len(keys)))
+            for tile in load(seeds.tile(start, stop), position, fast, into):
+                yield start, tile, keys
+        return
+    tiles = min(PANEL if fast else 1, -(-seeds.shape[1] // width))
+    into = room(seeds, len(seeds), width, tiles)
+    for start in range(first, seeds.shape[1], max(tiles, 1) * width):
+        panel = seeds[:, start : start + tiles * width].to(torch.float32)
+        for at, tile in enumerate(load(panel, position, fast, into)):
+            yield start + at * width, tile, None
 
 
 def tile_width(op: Operator, count: int) -> int:
-    """Return the columns of a tile: what fills a cache line on the CPU, fewer where there are not so many queries."""
+    """Return the columns of a tile: what fills a cache line on the CPU, or rows of 512 bytes on a GPU.
+
+    There are fewer where there are not so many queries (on a GPU with the Triton kernel only, as torch's product adds
+    in another order at another width), or where a GPU's memory does not hold them.
+    """
     if op.device.type == "cuda":
-        return CUDA_TILE
+        narrow = op.kernel.name == "triton"
+        return fitting_width(op, 8 if narrow and count <= 8 else 32 if narrow and count <= 32 else CUDA_TILE)
     return 1 if count == 1 else 8 if count <= 8 else CPU_TILE
 
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from aeg.core.kernels import Equation, Residual
-from aeg.core.operator import Operator
+from aeg.core.kernels import Equation, Kernel, Residual
+from aeg.core.kernels.memory import empty
 from aeg.propagation.base import Info
 
 CHECK_EVERY = 2
 DOUBLE_BELOW = 1e-5
 
-Rule = Callable[[Equation, Tensor, Residual], Tensor]
+Rule = Callable[[Equation, Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Solution:
 
 
 def chebyshev(
-    op: Operator, equation: Equation, tol: float, max_iter: int, bound: float, rule: Rule | None = None
+    kernel: Kernel, equation: Equation, tol: float, max_iter: int, bound: float, rule: Rule | None = None
 ) -> Solution:
     """Solve (I − c · diag(scale) · W) z = b for all columns of b at once.
 
@@ -47,13 +47,12 @@ def chebyshev(
     so it does not depend on its neighbours. Below a tolerance of 1e-5 all is done in float64.
 
     Args:
-        op: the operator, for its kernel.
+        kernel: multiplies by W.
         equation: scale, weights, b [n, columns] and c.
         tol: a column is done when c · `bound` · Σ_v w_v |residual_v| is at most `tol`.
         max_iter: products at most.
         bound: factor from the residual's weighted L1 norm to the error that `tol` speaks of.
-        rule: a further reason to stop: takes the equation, the iterate that would be returned and the residual's
-            measure, and says for each column whether it is done, bool [columns].
+        rule: a further reason to stop: takes the equation and the iterate that would be returned, and says for each column whether it is done, bool [columns].
 
     Source:
         Golub and Varga, Chebyshev semi-iterative methods, Numer. Math. 3 (1961).
@@ -62,18 +61,19 @@ def chebyshev(
     b, c = equation.b.to(dtype).contiguous(), equation.c
     equation = replace(equation, b=b, scale=equation.scale.to(dtype))
     progress = _Progress(b.shape[1], b.device)
-    previous, current, omega = torch.zeros_like(b), b.clone(), 2.0 / (2.0 - c * c)
+    previous, current = empty(*b.shape, like=b).zero_(), empty(*b.shape, like=b).copy_(b)
+    omega = 2.0 / (2.0 - c * c)
     first = _first_check(c, tol) if rule is None else max(2, _first_check(c, tol) // 2)
     step = 0
     while True:
         step += 1
         if step < max_iter and (step < first or (step - first) % CHECK_EVERY):
-            op.kernel.step(equation, current, previous, omega)
+            kernel.step(equation, current, previous, omega)
         else:
-            moved = torch.empty_like(b)
-            residual = op.kernel.check(equation, current, previous, omega, moved)
+            moved = empty(*b.shape, like=b)
+            residual = kernel.check(equation, current, previous, omega, moved)
             met = c * bound * residual.absolute <= tol
-            met = met if rule is None else met | rule(equation, moved, residual)
+            met = met if rule is None else met | rule(equation, moved)
             progress.note(step, moved, residual, c * bound * residual.absolute, met)
             if step >= max_iter or progress.all_done():
                 return progress.solution()

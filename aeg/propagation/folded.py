@@ -13,6 +13,7 @@ from aeg.core.progress import progress
 from aeg.core.seeds import Seeds
 from aeg.errors import DataError
 from aeg.propagation.base import Info
+from aeg.propagation.fitting import fitted
 
 TILE = 64
 _SOLVED = 64  # columns of the core that are solved for at once
@@ -31,7 +32,7 @@ class Folded:
 
     The first part is one dense product of the query with K [Z, 1], computed once for a graph and a restart. The
     columns K 1_v of the nodes that queries seed are computed when a node is first asked for and kept sparse: of
-    each, the smallest entries are left out, as long as they sum to `cut` at most. The score is max(K π, 0) scaled
+    each, the smallest entries are left out, as long as they sum to `tol` / 2 at most. The score is max(K π, 0) scaled
     to sum 1 over all nodes; that sum is known without computing it: 1 − (1 − ρ) times the seeds on isolated nodes.
 
     Attributes:
@@ -39,14 +40,15 @@ class Folded:
         core: b [nodes, columns] -> (K b, info), for signed columns; the info's residual bounds the L1 error.
         rows: the first so many rows of K are kept.
         restart: ρ.
-        cut: mass of a column K 1_v that may be left out; counted in the error.
+        tol: L1 error that a query should stay within. Half of it is for the entries of columns K 1_v that are left
+            out; `core` should err by an eighth or less, as the errors of the columns of [Z, 1] add up.
     """
 
     op: Operator
     core: Core
     rows: int
     restart: float
-    cut: float
+    tol: float
     _atoms: Tensor | None = None
     _dense: _Dense | None = None
     _sparse: _Sparse = field(init=False)
@@ -61,8 +63,12 @@ class Folded:
             DataError: if the dense seeds are over other atoms than those of an earlier call.
         """
         self._prepare(seeds)
-        for start in range(0, seeds.num_queries, width):
-            yield start, *self._tile(seeds, start, min(start + width, seeds.num_queries))
+
+        def run(first: int, width: int) -> Iterator[tuple[int, Tensor, Info]]:
+            for start in range(first, seeds.num_queries, width):
+                yield start, *self._tile(seeds, start, min(start + width, seeds.num_queries))
+
+        yield from fitted(run, width, self.op)
 
     def _tile(self, seeds: Seeds, start: int, stop: int) -> tuple[Tensor, Info]:
         low, high = int(seeds.ptr[start]), int(seeds.ptr[stop])
@@ -71,8 +77,8 @@ class Folded:
         query = torch.repeat_interleave(torch.arange(stop - start), sizes).to(self.op.device)
         scores, error = self._sparse.mixture(nodes, weights, query, self.rows, stop - start)
         zeros = torch.zeros(stop - start, dtype=torch.float64, device=self.op.device)
-        total = zeros.index_add(0, query, weights)
-        alone = zeros.index_add(0, query, weights * self.op.isolated[nodes])
+        total = zeros.index_put((query,), weights, accumulate=True)  # in order, on a GPU too
+        alone = zeros.index_put((query,), weights * self.op.isolated[nodes], accumulate=True)
         if seeds.dense is not None and self._dense is not None:
             d, dense = seeds.dense, self._dense
             mixture = torch.cat([d.queries[start:stop] * d.scale[start:stop, None], d.offset[start:stop, None]], 1)
@@ -80,14 +86,14 @@ class Folded:
             mixture = mixture.to(torch.float64)
             total, alone = total + mixture @ dense.sums, alone + mixture @ dense.isolated
             error = error + mixture.abs() @ dense.error
-        bad = ~torch.isfinite(total) | (total < 0)
+        bad = ~torch.isfinite(total) | (total < 0) | (zeros.index_add(0, query, (weights < 0).to(zeros.dtype)) > 0)
         zero = bad | (total == 0)
         whole = torch.where(zero, 1.0, total - (1 - self.restart) * alone)
         scores = torch.where(zero, 0.0, scores.clamp_(min=0).mul_((1 / whole).to(torch.float32)))
         error = torch.where(zero, 0.0, error / whole)
         steps = torch.zeros(stop - start, dtype=torch.int64, device=self.op.device)
         flags = {"zero_seeds": zero, "bad_seeds": bad}
-        return scores, Info(steps, error, torch.ones_like(zero), flags, "folded")
+        return scores, Info(steps, error, error <= self.tol, flags, "folded")
 
     def _prepare(self, seeds: Seeds) -> None:
         """Compute whatever these seeds need and is not there yet."""
@@ -104,7 +110,7 @@ class Folded:
             unit = torch.zeros(self.op.num_nodes, len(nodes), device=self.op.device)
             unit[nodes, torch.arange(len(nodes), device=self.op.device)] = 1.0
             core, info = self.core(unit)
-            self._sparse = self._sparse.extended(nodes, core[: self.rows], info.residual, self.cut)
+            self._sparse = self._sparse.extended(nodes, core[: self.rows], info.residual, self.tol / 2)
 
     def _solve_dense(self, atoms: Tensor) -> _Dense:
         basis = torch.cat([atoms, torch.ones(len(atoms), 1, device=atoms.device)], 1)
@@ -182,6 +188,10 @@ class _Sparse:
         entry += torch.arange(len(entry), device=entry.device)
         values = self.values[entry] * torch.repeat_interleave(weights, sizes).to(torch.float32)
         out = torch.zeros(rows * queries, device=self.values.device)
-        out.index_add_(0, self.rows[entry] * queries + torch.repeat_interleave(query, sizes), values)
+        place = self.rows[entry] * queries + torch.repeat_interleave(query, sizes)
+        if out.device.type == "cuda":
+            out.index_put_((place,), values, accumulate=True)  # sorts, and so adds in order; `index_add_` would not
+        else:
+            out.index_add_(0, place, values)
         error = torch.zeros(queries, dtype=torch.float64, device=out.device)
-        return out.view(rows, queries), error.index_add(0, query, weights * self.error[slot])
+        return out.view(rows, queries), error.index_put((query,), weights * self.error[slot], accumulate=True)

@@ -51,7 +51,7 @@ class Katz(Propagation):
         first = self.attenuation / top * op.w(seeds.to(precision(self.tol)))
         ones = torch.ones(op.num_nodes, dtype=torch.float64, device=op.device)
         equation = Equation(ones / top, ones, first, self.attenuation)
-        found = chebyshev(op, equation, self.tol, self.max_iter, 1 / (1 - self.attenuation))
+        found = chebyshev(op.kernel, equation, self.tol, self.max_iter, 1 / (1 - self.attenuation))
         return found.z.to(torch.float32).clamp_(min=0), found.info
 
     def reference(self, weights: np.ndarray, seeds: np.ndarray) -> np.ndarray:

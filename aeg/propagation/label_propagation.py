@@ -9,11 +9,13 @@ import torch
 from torch import Tensor
 
 from aeg.config.ranges import param
-from aeg.core.kernels import Equation, compiled
+from aeg.core.kernels import compiled
+from aeg.core.kernels.memory import empty
 from aeg.core.kernels.tiles import scale_rows
 from aeg.core.operator import Operator
 from aeg.propagation.base import METHODS, Context, Info, Propagation
 from aeg.propagation.chebyshev import chebyshev, precision
+from aeg.propagation.walk_system import WalkSystem, walk_system
 
 
 @METHODS.register("label_propagation")
@@ -43,14 +45,23 @@ class LabelPropagation(Propagation):
 
     def propagate(self, op: Operator, seeds: Tensor, context: Context) -> tuple[Tensor, Info]:
         """See `Propagation.propagate`."""
-        # Solved for z = D^{-1/2} F, with degree 1 for an isolated node: z = γ D⁻¹ W z + (1 − γ) D^{-1/2} Y.
-        root = op.walk_degree.sqrt()
-        dtype = precision(self.tol)
-        b = seeds.to(dtype) * ((1 - self.gamma) / root).to(dtype).unsqueeze(1)
-        equation = Equation(1 / op.walk_degree, root, b, self.gamma)
-        found = chebyshev(op, equation, self.tol, self.max_iter, 1 / (1 - self.gamma))
+        # Solved for z = D^{-1/2} F, with degree 1 for an isolated node: (D − γ W) z = (1 − γ) D^{1/2} Y.
+        system = self._system(op)
+        root, dtype = system.degree.sqrt(), precision(self.tol)
+        f = empty(*seeds.shape, like=seeds, dtype=dtype)
+        torch.mul(seeds, ((1 - self.gamma) * root).to(dtype).unsqueeze(1), out=f)
+        equation = system.equation(f, 1 / root[: system.kept])
+        found = chebyshev(system.kernel, equation, self.tol, self.max_iter, 1 / (1 - self.gamma))
         ones = torch.ones(seeds.shape[1], device=op.device)
-        return scale_rows(found.z, root, ones, compiled(op.kernel)).to(torch.float32), found.info
+        scores = scale_rows(system.complete(found.z, f), root, ones, compiled(system.kernel))
+        return scores.to(torch.float32), found.info
+
+    def layout(self, op: Operator) -> tuple[Operator, Tensor | None]:
+        """See `Propagation.layout`."""
+        return op, self._system(op).position
+
+    def _system(self, op: Operator) -> WalkSystem:
+        return walk_system(op, self.gamma, exact=precision(self.tol) == torch.float64)
 
     def reference(self, weights: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         """See `Propagation.reference`: a dense solve."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
@@ -13,17 +13,19 @@ import torch
 from torch import Tensor
 
 from aeg.config.ranges import param
-from aeg.core.kernels import Equation, compiled
-from aeg.core.kernels.tiles import scale_rows
+from aeg.core.kernels import compiled
+from aeg.core.kernels.memory import empty
+from aeg.core.kernels.tiles import column_mass, scale_rows
 from aeg.core.operator import Operator
 from aeg.core.seeds import Seeds
 from aeg.propagation.base import METHODS, Context, Info, Propagation, check_shape, tile_width
-from aeg.propagation.chebyshev import Solution, chebyshev, precision, rate
+from aeg.propagation.chebyshev import chebyshev, precision, rate
 from aeg.propagation.engines import ENGINES, choose_engine
 from aeg.propagation.folded import TILE as FOLDED_TILE
 from aeg.propagation.folded import Folded
 from aeg.propagation.push import Push
 from aeg.propagation.ranking_rule import RankingRule
+from aeg.propagation.walk_system import WalkSystem, walk_system
 
 
 @METHODS.register("ppr")
@@ -95,34 +97,49 @@ class PPR(Propagation):
         """Products that the iteration should need for one column, roughly."""
         return 1.3 * math.log(self.tol) / math.log(rate(1 - self.restart))
 
+    def layout(self, op: Operator) -> tuple[Operator, Tensor | None]:
+        """See `Propagation.layout`."""
+        return op, self._system(op).position
+
     def propagate(self, op: Operator, seeds: Tensor, context: Context) -> tuple[Tensor, Info]:
         """See `Propagation.propagate`."""
-        rule = None
+        system, rule = self._system(op), None
         if self.stop == "ranking" and context.ranked is not None:
-            rule = RankingRule(op, context.ranked, context.rows, 1 / self.restart)
-        found = self._solve(op, seeds, rule)
-        factor = 1 / torch.where(found.mass == 0, 1.0, found.mass)
-        scores = scale_rows(found.z, op.walk_degree, factor, compiled(op.kernel)).to(torch.float32)
-        return scores, replace(found.info, engine="iterate")
+            rule = partial(RankingRule, context.ranked, context.rows)
+        z, info = self._solve(system, seeds, rule)
+        fast = compiled(system.kernel)
+        mass = column_mass(z, system.degree, fast)
+        factor = 1 / torch.where(mass == 0, 1.0, mass)
+        return scale_rows(z, system.degree, factor, fast).to(torch.float32), replace(info, engine="iterate")
 
     def folded(self, op: Operator, rows: int) -> Folded:
         """Return the core's columns that queries are mixtures of, on the first `rows` nodes; nothing is solved yet."""
-        return Folded(op, partial(self.core, op), rows, self.restart, cut=self.tol / 2)
+        return Folded(op, partial(replace(self, tol=self.tol / 8).core, op), rows, self.restart, self.tol)
 
     def core(self, op: Operator, columns: Tensor) -> tuple[Tensor, Info]:
         """Return the linear core x = ρ (I − (1 − ρ) Pᵀ)⁻¹ b of signed columns b [nodes, columns], unscaled."""
-        inside, position = op.arranged.op, op.arranged.position
-        moved = columns if position is None else torch.empty_like(columns).index_copy_(0, position, columns)
-        found = self._solve(inside, moved)
-        core = (found.z * inside.walk_degree.to(found.z.dtype).unsqueeze(1)).to(torch.float32)
-        return core if position is None else core[position], found.info
+        system = self._system(op)
+        new = empty(*columns.shape, like=columns)
+        f = new.copy_(columns) if system.position is None else new.index_copy_(0, system.position, columns)
+        z, info = self._solve(system, f)
+        core = (z * (self.restart * system.degree).to(z.dtype).unsqueeze(1)).to(torch.float32)
+        return core if system.position is None else core[system.position], info
 
-    def _solve(self, op: Operator, columns: Tensor, rule: RankingRule | None = None) -> Solution:
-        """Solve for z = D⁻¹ x, where the degree of an isolated node counts as 1: (I − (1 − ρ) D⁻¹ W) z = ρ D⁻¹ b."""
-        dtype = precision(self.tol)
-        b = columns.to(dtype) * (self.restart / op.walk_degree).to(dtype).unsqueeze(1)
-        equation = Equation(1 / op.walk_degree, op.walk_degree, b, 1 - self.restart)
-        return chebyshev(op, equation, self.tol, self.max_iter, bound=1 / self.restart, rule=rule)
+    def _system(self, op: Operator) -> WalkSystem:
+        return walk_system(op, 1 - self.restart, exact=precision(self.tol) == torch.float64)
+
+    def _solve(
+        self, system: WalkSystem, f: Tensor, rule: Callable[[WalkSystem, Tensor], RankingRule] | None = None
+    ) -> tuple[Tensor, Info]:
+        """Solve (D − (1 − ρ) W) z = f, for the core x = ρ D z of f, whose L1 error is at most ‖residual‖₁ in f's units.
+
+        `f` is overwritten where its precision is that of the iteration.
+        """
+        f = f.to(precision(self.tol))
+        equation = system.equation(f, torch.ones_like(system.diagonal))
+        stop = None if rule is None else rule(system, f)
+        found = chebyshev(system.kernel, equation, self.tol, self.max_iter, bound=1.0, rule=stop)
+        return system.complete(found.z, f), found.info
 
     def reference(self, weights: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         """See `Propagation.reference`: a dense solve."""

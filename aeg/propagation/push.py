@@ -15,9 +15,11 @@ from aeg.core.kernels.threads import share
 from aeg.core.operator import Operator
 from aeg.core.seeds import Seeds
 from aeg.propagation.base import Info
+from aeg.propagation.fitting import fitted
 
 FIRST_EPSILON = 1e-4
 _SEEDS = 4096  # seeds a query above which pushing cannot pay
+_LOOK_EVERY = 4  # steps of the dense form between two looks at whether it is done, which wait for the device
 
 
 @dataclass(frozen=True)
@@ -46,24 +48,30 @@ class Push:
     def tiles(self, op: Operator, seeds: Seeds, width: int, rows: int | None) -> Iterator[tuple[int, Tensor, Info]]:
         """Yield (first query, scores [rows, columns], info): the core scaled to its known sum over all nodes."""
         count = op.num_nodes if rows is None else rows
-        for start in range(0, seeds.num_queries, width):
-            stop = min(start + width, seeds.num_queries)
-            low, high = int(seeds.ptr[start]), int(seeds.ptr[stop])
-            nodes, weights = seeds.nodes[low:high], seeds.weights[low:high].to(torch.float64)
-            sizes = seeds.ptr[start + 1 : stop + 1] - seeds.ptr[start:stop]
-            query = torch.repeat_interleave(torch.arange(stop - start), sizes).to(op.device)
-            zeros = torch.zeros(stop - start, dtype=torch.float64, device=op.device)
-            total = zeros.index_add(0, query, weights)
-            bad = ~torch.isfinite(total) | (zeros.index_add(0, query, (weights < 0).to(torch.float64)) > 0)
-            zero = bad | (total == 0)
-            mass = torch.where(zero[query], 0.0, weights / torch.where(zero, 1.0, total)[query])
-            alone = zeros.index_add(0, query, mass * op.isolated[nodes])
-            run = _compiled if compiled(op.kernel) else _dense
-            scores, left, edges = run(self, op, query, nodes, mass, stop - start, count)
-            whole = torch.where(zero, 1.0, 1 - (1 - self.restart) * alone)
-            flags = {"zero_seeds": zero, "bad_seeds": bad}
-            met = torch.ones_like(zero) if self.epsilon is not None else left <= self.tol
-            yield start, scores / whole.to(torch.float32), Info(edges, left / whole, met, flags, "push")
+
+        def run(first: int, width: int) -> Iterator[tuple[int, Tensor, Info]]:
+            for start in range(first, seeds.num_queries, width):
+                yield start, *self._tile(op, seeds, start, min(start + width, seeds.num_queries), count)
+
+        yield from fitted(run, width, op)
+
+    def _tile(self, op: Operator, seeds: Seeds, start: int, stop: int, rows: int) -> tuple[Tensor, Info]:
+        low, high = int(seeds.ptr[start]), int(seeds.ptr[stop])
+        nodes, weights = seeds.nodes[low:high], seeds.weights[low:high].to(torch.float64)
+        sizes = seeds.ptr[start + 1 : stop + 1] - seeds.ptr[start:stop]
+        query = torch.repeat_interleave(torch.arange(stop - start), sizes).to(op.device)
+        zeros = torch.zeros(stop - start, dtype=torch.float64, device=op.device)
+        total = zeros.index_put((query,), weights, accumulate=True)  # in order, on a GPU too
+        bad = ~torch.isfinite(total) | (zeros.index_add(0, query, (weights < 0).to(torch.float64)) > 0)
+        zero = bad | (total == 0)
+        mass = torch.where(zero[query], 0.0, weights / torch.where(zero, 1.0, total)[query])
+        alone = zeros.index_put((query,), mass * op.isolated[nodes], accumulate=True)
+        walk = _compiled if compiled(op.kernel) else _dense
+        scores, left, edges = walk(self, op, query, nodes, mass, stop - start, rows)
+        whole = torch.where(zero, 1.0, 1 - (1 - self.restart) * alone)
+        flags = {"zero_seeds": zero, "bad_seeds": bad}
+        met = torch.ones_like(zero) if self.epsilon is not None else left <= self.tol
+        return scores / whole.to(torch.float32), Info(edges, left / whole, met, flags, "push")
 
     @property
     def start(self) -> tuple[float, float]:
@@ -90,7 +98,10 @@ def _compiled(
     spaces: list[_Space] = []
 
     def work(q: int) -> None:
-        space = spaces.pop() if spaces else _Space(op.num_nodes)
+        try:
+            space = spaces.pop()
+        except IndexError:  # the other threads have them
+            space = _Space(op.num_nodes)
         own = slice(ends[q - 1] if q else 0, ends[q])
         seeds, amount = _merged(nodes[own].numpy(), mass[own].numpy())
         touched, left[q], edges[q] = loop(*matrix, seeds, amount, push.restart, *push.start, *space.arrays)
@@ -133,15 +144,18 @@ def _dense(
     edges = torch.zeros(columns, dtype=torch.int64, device=op.device)
     sizes = (op.crow[1:] - op.crow[:-1]).to(torch.int64)
     epsilon, tol = push.start
+    done = torch.zeros(columns, dtype=torch.bool, device=op.device)  # a column that is done rests, whatever the others
     while True:
-        ready = left > epsilon * degree
+        ready = (left > epsilon * degree) & ~done
         while bool(ready.any()):
-            amount = torch.where(ready, left, 0.0)
-            found += push.restart * amount
-            left = left - amount + (1 - push.restart) * op.pt(amount)
-            edges += (sizes.unsqueeze(1) * ready).sum(0)
-            ready = left > epsilon * degree
+            for _ in range(_LOOK_EVERY):  # where nothing is above the threshold any more, nothing happens
+                amount = torch.where(ready, left, 0.0)
+                found += push.restart * amount
+                left = left - amount + (1 - push.restart) * op.pt(amount)
+                edges += (sizes.unsqueeze(1) * ready).sum(0)
+                ready = (left > epsilon * degree) & ~done
         rest = left.sum(0)
-        if bool((rest <= tol).all()):
+        done = rest <= tol
+        if bool(done.all()):
             return found[:rows].to(torch.float32), rest, edges
         epsilon /= 4

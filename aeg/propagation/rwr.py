@@ -55,7 +55,9 @@ class RWR(Propagation):
     def propagate(self, op: Operator, seeds: Tensor, context: Context) -> tuple[Tensor, Info]:
         """See `Propagation.propagate`."""
         if op.sharding:
-            raise DataError("rwr: got an operator that is split over processes, expected a whole one; walks follow edges")
+            raise DataError(
+                "rwr: got an operator that is split over processes, expected a whole one; walks follow edges"
+            )
         nodes, columns = seeds.shape
         keys = column_keys(seeds) if context.query_keys is None else context.query_keys
         keys = splitmix64(keys + splitmix64(torch.tensor(context.seed, device=seeds.device))).unsqueeze(1)

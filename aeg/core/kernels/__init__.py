@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 
+import torch
+
 from aeg.core.kernels.base import Equation, Kernel, Matrix, Residual, TorchKernel
 from aeg.errors import ConfigError, DependencyError, nearest
 
@@ -16,18 +18,19 @@ def choose(matrix: Matrix, name: str = "auto") -> Kernel:
     """Return a kernel for a matrix where it lies.
 
     `auto` takes the Triton kernel on a GPU and the numba kernel on the CPU, where the package is there, else
-    torch's product, which runs everywhere.
+    torch's product, which runs everywhere. Triton is tried by a tiny step first; where it does not work (an old
+    GPU, no C compiler) torch's product is taken and a warning says why.
 
     Raises:
         ConfigError: if there is no such kernel, or it does not run on the matrix's device.
+        DeviceError: if the Triton kernel was asked for by name and does not work on the GPU.
         DependencyError: if a kernel that was asked for by name needs a package that is missing.
     """
     if name not in KERNELS:
         raise ConfigError(f"kernel: got {name!r}. {nearest(name, KERNELS)}")
     cuda = matrix.weight.device.type == "cuda"
     if name == "auto":
-        wanted = "triton" if cuda else "numba"
-        name = wanted if importlib.util.find_spec(wanted) else "torch"
+        name = _best(matrix.weight.device)
     elif name != "torch" and importlib.util.find_spec(name) is None:
         raise DependencyError(f"kernel {name!r} needs the package {name}; install it, or take kernel 'torch'")
     if name == "numba":
@@ -37,10 +40,24 @@ def choose(matrix: Matrix, name: str = "auto") -> Kernel:
 
         return NumbaKernel(matrix)
     if name == "triton":
-        from aeg.core.kernels.triton_kernel import TritonKernel
+        from aeg.core.kernels.triton_kernel import TritonKernel, require
 
+        if cuda:
+            require(matrix.weight.device)
         return TritonKernel(matrix)
     return TorchKernel(matrix)
+
+
+def _best(device: torch.device) -> str:
+    """The name of the best kernel that runs on a device."""
+    wanted = "triton" if device.type == "cuda" else "numba"
+    if importlib.util.find_spec(wanted) is None:
+        return "torch"
+    if wanted == "triton":
+        from aeg.core.kernels.triton_kernel import usable
+
+        return "triton" if usable(device) else "torch"
+    return wanted
 
 
 def compiled(kernel: Kernel) -> bool:

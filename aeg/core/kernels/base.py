@@ -11,6 +11,8 @@ from torch import Tensor
 
 from aeg.core.tensors import csr_matrix
 
+LANES = (1, 8, 16, 32)  # widths of tiles that the compiled loops know: powers of two
+
 
 @dataclass(frozen=True, eq=False)
 class Matrix:

@@ -8,10 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aeg.core.kernels.base import Equation, Kernel, Matrix, Residual, TorchKernel
+from aeg.core.kernels.base import LANES, Equation, Kernel, Matrix, Residual, TorchKernel
 from aeg.core.kernels.threads import bounds, share
 
-LANES = (1, 8, 16, 32)
 _ROW = 8  # entries that the rest of a row's work costs as much as
 _PARTS = 16  # parts of the rows, whatever the number of threads: sums are added in the same order
 
@@ -69,10 +68,10 @@ class NumbaKernel(Kernel):
         e, at, number = equation, self._bounds, x.numpy().dtype.type
         own = x[self.matrix.rows]
         vectors = (e.scale.numpy(), e.weights.numpy(), e.b.numpy(), x.numpy(), own.numpy(), previous.numpy())
-        rest = (*self._csr, *vectors, number(e.c), number(omega), moved.numpy())
+        rest: tuple[Any, ...] = (*self._csr, *vectors, number(e.c), number(omega), moved.numpy())
         sums, lanes = torch.zeros(_PARTS, 3, x.shape[1], dtype=torch.float64), (0,) * x.shape[1]
         share(lambda part: loops.check(at[part], at[part + 1], *rest, sums[part].numpy(), lanes), _PARTS)
-        return Residual(*sums.sum(0))
+        return Residual(*sums.cumsum(0)[-1])  # in order, which `sum` is not at every width
 
 
 def _fits(*tiles: Tensor) -> bool:

@@ -66,4 +66,5 @@ class ShardedKernel(Kernel):
         """Give every process the rows that the others computed."""
         for rank, rows in enumerate(self.blocks):
             if rows.stop > rows.start:
-                dist.broadcast(whole[rows], dist.get_global_rank(self.group or dist.group.WORLD, rank), self.group)
+                sender = rank if self.group is None else dist.get_global_rank(self.group, rank)
+                dist.broadcast(whole[rows], sender, self.group)

@@ -2,35 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
+from aeg.core.kernels.base import LANES
+from aeg.core.kernels.memory import empty
 from aeg.core.kernels.threads import share
 
 _PARTS = 16
 
 
-def load(part: Tensor, width: int, position: Tensor | None, compiled: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Return seeds as distributions: each column scaled to sum 1, padded with zeros, rows moved.
+PANEL = 8  # tiles that are taken from a wide tensor in one pass over its rows
+
+
+@dataclass(frozen=True, eq=False)
+class Tile:
+    """Some queries' seeds, each scaled to sum 1 (eq. 6).
+
+    Attributes:
+        seeds: float32 [nodes, width].
+        zero: bool [width], columns without mass.
+        bad: bool [width], columns with a NaN, an infinity or a negative number; they are zero.
+    """
+
+    seeds: Tensor
+    zero: Tensor
+    bad: Tensor
+
+
+def room(seeds: Tensor, nodes: int, width: int, tiles: int) -> Tensor:
+    """Return memory for `tiles` tiles, float32 [tiles, nodes, width], on the device of `seeds`."""
+    return empty(tiles, nodes, width, like=seeds, dtype=torch.float32)
+
+
+def load(part: Tensor, position: Tensor | None, compiled: bool, into: Tensor) -> Iterator[Tile]:
+    """Yield the columns of `part` in tiles, the last one padded with zeros, rows moved.
+
+    The rows of a wide tensor lie far apart in memory, so that each costs a fetch of its own: they are read once for
+    all tiles, not once a tile.
 
     Args:
         part: float32 [nodes, columns].
-        width: columns of the result, at least as many.
-        position: int64 [nodes], the row of the result that each row becomes; None keeps the order.
+        position: int64 [nodes], the row of the tile that each row becomes; None keeps the order.
         compiled: use the compiled loops (CPU).
-
-    Returns:
-        the tile, float32 [nodes, width]; bool [width], where the column has no mass; bool [width], where it has
-        a NaN, an infinity or a negative number. Both kinds of columns are zero.
+        into: the tiles' memory (`room`), overwritten by the next call.
     """
-    total, least = _survey(part, compiled)
+    width = into.shape[2]
+    tiles = into[: -(-part.shape[1] // width)]
+    if part.shape[1] < len(tiles) * width:
+        tiles[-1].zero_()
+    total, least = (_place if compiled and width in LANES else _placed)(part, position, tiles)
     bad = ~torch.isfinite(total) | (least < 0)
     zero = bad | (total == 0)
-    factor = torch.where(zero, 0.0, 1.0 / torch.where(zero, 1.0, total))
-    missing = width - part.shape[1]
-    out = _place(part, factor, width, position, compiled)
-    pad = torch.nn.functional.pad
-    return out, pad(zero, (0, missing), value=True), pad(bad, (0, missing))
+    factor = torch.where(zero, 0.0, 1.0 / torch.where(zero, 1.0, total)).to(torch.float32)
+    ones = torch.ones(len(part), dtype=torch.float32, device=part.device)
+    for tile, z, wrong, f in zip(tiles, zero, bad, factor, strict=True):
+        if bool(wrong.any()):
+            tile.masked_fill_(wrong, 0.0)
+        yield Tile(scale_rows(tile, ones, f, compiled), z, wrong)
 
 
 def scale_rows(x: Tensor, weights: Tensor, factor: Tensor, compiled: bool) -> Tensor:
@@ -45,45 +77,49 @@ def scale_rows(x: Tensor, weights: Tensor, factor: Tensor, compiled: bool) -> Te
     return x
 
 
+def column_mass(x: Tensor, weights: Tensor, compiled: bool) -> Tensor:
+    """Return Σ_rows weights[row] · max(x, 0), float64 [columns]."""
+    if not compiled or x.shape[1] not in LANES:
+        return weights @ x.to(torch.float64).clamp(min=0)
+    from aeg.core.kernels import loops
+
+    sums, lanes = torch.zeros(_PARTS, x.shape[1], dtype=torch.float64), (0,) * x.shape[1]
+    arrays = (x.numpy(), weights.numpy())
+    _shared(lambda first, stop, at: loops.mass(first, stop, *arrays, sums[at].numpy(), lanes), len(x))
+    return sums.sum(0)
+
+
 def take(x: Tensor, position: Tensor, columns: int, compiled: bool) -> Tensor:
     """Return `x[position, :columns]`."""
     if not compiled:
         return x[position, :columns]
     from aeg.core.kernels import loops
 
-    out = torch.empty(len(position), columns, dtype=x.dtype)
+    out = empty(len(position), columns, like=x)
     arrays = (x.numpy(), position.numpy(), out.numpy())
     _shared(lambda first, stop, _: loops.take(first, stop, *arrays), len(out))
     return out
 
 
-def _survey(part: Tensor, compiled: bool) -> tuple[Tensor, Tensor]:
-    """The sum and the smallest number of each column, float64."""
-    if not compiled:
-        least = part.amin(0) if len(part) else part.new_zeros(part.shape[1])
-        return part.sum(0, dtype=torch.float64), least.to(torch.float64)
+def _place(part: Tensor, position: Tensor | None, out: Tensor) -> tuple[Tensor, Tensor]:
+    """Write `part` to `out` [tiles, nodes, width], rows moved; return the columns' sums and minima, [tiles, width]."""
     from aeg.core.kernels import loops
 
-    sums = torch.zeros(_PARTS, 2, part.shape[1], dtype=torch.float64)
-    array = part.numpy()
-    _shared(lambda first, stop, at: loops.survey(first, stop, array, sums[at].numpy()), len(part))
-    return sums[:, 0].sum(0), sums[:, 1].amin(0)
+    sums = torch.zeros(_PARTS, len(out), 2, out.shape[2], dtype=torch.float64)
+    rows = torch.arange(len(part)) if position is None else position
+    part = part if part.stride(1) == 1 else part.contiguous()
+    arrays, lanes = (part.numpy(), rows.numpy(), out.numpy()), (0,) * out.shape[2]
+    _shared(lambda first, stop, at: loops.place(first, stop, *arrays, sums[at].numpy(), lanes), len(part))
+    return sums[:, :, 0].sum(0), sums[:, :, 1].amin(0)
 
 
-def _place(part: Tensor, factor: Tensor, width: int, position: Tensor | None, compiled: bool) -> Tensor:
-    columns = part.shape[1]
-    new = torch.empty if width == columns else torch.zeros
-    out = new(len(part), width, dtype=torch.float32, device=part.device)
-    if compiled:
-        from aeg.core.kernels import loops
-
-        rows = torch.arange(len(part)) if position is None else position
-        arrays = (part.numpy(), rows.numpy(), factor.numpy(), out.numpy())
-        _shared(lambda first, stop, _: loops.place(first, stop, *arrays), len(part))
-        return out
-    scaled = torch.where(factor == 0, 0.0, part * factor).to(torch.float32)
-    out[:, :columns] = scaled if position is None else torch.empty_like(scaled).index_copy_(0, position, scaled)
-    return out
+def _placed(part: Tensor, position: Tensor | None, out: Tensor) -> tuple[Tensor, Tensor]:
+    """As `_place`, by torch's operations."""
+    moved = part if position is None else torch.empty_like(part).index_copy_(0, position, part)
+    for tile, columns in zip(out, moved.split(out.shape[2], dim=1), strict=True):
+        tile[:, : columns.shape[1]] = columns
+    least = out.amin(1) if out.shape[1] else out.new_zeros(len(out), out.shape[2])
+    return out.sum(1, dtype=torch.float64), least.to(torch.float64)
 
 
 def _shared(work: object, rows: int) -> None:

@@ -1,0 +1,178 @@
+"""The linear system of a walk, its low-degree nodes eliminated: half the rows, the same solution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array, diags_array
+from torch import Tensor
+
+from aeg.core.kernels import Equation, Kernel, Matrix, choose
+from aeg.core.operator import Operator
+from aeg.core.order import SMALL, locality_order
+
+MAX_DEGREE = 4  # eliminating a node of more neighbours makes more entries than it saves
+_ROUNDS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class WalkSystem:
+    """(D − c W) z = f for the degrees D, 1 for isolated nodes: what PPR and label propagation solve.
+
+    A set E of nodes may be eliminated exactly: nodes with at most four neighbours, no two of them adjacent (in an
+    Atom-Entity Graph: most atoms, and entities mentioned once or twice), so that D_E is diagonal. For the others, K,
+
+        (Δ − c Ω) z_K = f_K + c W_KE D_E⁻¹ f_E,        z_E = D_E⁻¹ (f_E + c W_EK z_K),
+
+    where D_K − Δ + c Ω = c W_KK + c² W_KE D_E⁻¹ W_EK, Ω without a diagonal. Row sums of c Δ⁻¹ Ω are at most c, so
+    its spectrum lies in [−c, c] as that of c D⁻¹ W does. The residual of the whole system is zero on E, and on K it
+    is Δ times that of z_K, so errors are bounded as before.
+
+    Attributes:
+        c: in (0, 1).
+        position: int64 [nodes], the row of each node, K first, in an order that suits the caches; None: as it is.
+        kernel: multiplies by Ω, [kept, kept]; by W where nothing is eliminated.
+        diagonal: Δ, float64 [kept].
+        degree: D in the order of the rows, float64 [nodes].
+        down, up: multiply by W_KE [kept, eliminated] and W_EK [eliminated, kept]; None where nothing is.
+
+    Source:
+        Schur complement with an independent set: Saad, Iterative Methods for Sparse Linear Systems, 2nd ed.,
+        section 3.3.4 and 14.2.
+    """
+
+    c: float
+    position: Tensor | None
+    kernel: Kernel
+    diagonal: Tensor
+    degree: Tensor
+    down: Kernel | None = None
+    up: Kernel | None = None
+
+    @property
+    def kept(self) -> int:
+        """The number of nodes that are iterated on."""
+        return len(self.diagonal)
+
+    def equation(self, f: Tensor, weights: Tensor) -> Equation:
+        """Return the equation for z_K, and leave D_E⁻¹ f_E in the last rows of `f`, its first are overwritten.
+
+        Args:
+            f: [nodes, columns] in the order of the rows.
+            weights: float64 [kept], how the residual of f_K is measured.
+        """
+        scale = 1 / self.diagonal
+        b = f[: self.kept].mul_(scale.to(f.dtype).unsqueeze(1))
+        if self.down is not None:
+            rest = f[self.kept :].div_(self.degree[self.kept :].to(f.dtype).unsqueeze(1))
+            self.down.step(Equation(scale.to(f.dtype), scale, b, self.c), rest, b, 1.0)
+        return Equation(scale, weights * self.diagonal, b, self.c)
+
+    def complete(self, z: Tensor, f: Tensor) -> Tensor:
+        """Return z of all nodes for z_K, written over `f` as `equation` left it."""
+        f[: self.kept] = z
+        if self.up is not None:
+            rest, scale = f[self.kept :], 1 / self.degree[self.kept :]
+            self.up.step(Equation(scale.to(f.dtype), scale, rest, self.c), z.contiguous(), rest, 1.0)
+        return f
+
+
+def walk_system(op: Operator, c: float, exact: bool) -> WalkSystem:
+    """Return the system of an operator, made once for each c.
+
+    Args:
+        op: the operator.
+        c: in (0, 1).
+        exact: the solution is wanted to float64, for which Ω, kept in float32, is too coarse; nothing is eliminated.
+    """
+    plain = exact or op.num_nodes <= SMALL or not len(op.col) or op.sharding is not None
+    key = ("walk system", c, plain)
+    if key not in op.memo:
+        op.memo[key] = _whole(op, c) if plain else _condensed(op, c)
+    found: WalkSystem = op.memo[key]
+    return found
+
+
+def _whole(op: Operator, c: float) -> WalkSystem:
+    inside = op.arranged.op
+    return WalkSystem(c, op.arranged.position, inside.kernel, inside.walk_degree, inside.walk_degree)
+
+
+def _condensed(op: Operator, c: float) -> WalkSystem:
+    matrix, degree = op.scipy(), op.walk_degree.cpu().numpy()
+    out = independent(matrix.indptr, matrix.indices, MAX_DEGREE)
+    kept, rest = np.flatnonzero(~out), np.flatnonzero(out)
+    if not len(kept) or not len(rest):
+        return _whole(op, c)
+    by_rows = matrix[kept]
+    across = by_rows[:, rest].tocsr()
+    inner = (by_rows[:, kept] + c * (across @ diags_array(1 / degree[rest]) @ across.T)).tocsr()
+    diagonal = degree[kept] - c * inner.diagonal()
+    inner.setdiag(0)
+    inner.eliminate_zeros()
+    near = locality_order(torch.from_numpy(inner.indptr), torch.from_numpy(inner.indices))
+    order = np.arange(len(kept)) if near is None else near.numpy()
+    ranked = _behind(across, order)
+    inner, across = inner[order][:, order], across[order][:, ranked].tocsr()
+    nodes = np.concatenate([kept[order], rest[ranked]])
+    position = np.empty_like(nodes)
+    position[nodes] = np.arange(len(nodes))
+    tensors = (torch.from_numpy(array).to(op.device) for array in (position, diagonal[order], degree[nodes]))
+    places, kept_diagonal, degrees = tensors
+    down, up = _kernel(across, op), _kernel(across.T.tocsr(), op)
+    return WalkSystem(c, places, _kernel(inner, op), kept_diagonal, degrees, down, up)
+
+
+def _behind(across: csr_array, order: np.ndarray) -> np.ndarray:
+    """The eliminated nodes by their first neighbour in `order`; those without any come last."""
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    columns = across.tocsc()
+    lead = np.full(across.shape[1], len(order))
+    filled = np.flatnonzero(np.diff(columns.indptr))
+    if len(filled):
+        lead[filled] = np.minimum.reduceat(place[columns.indices], columns.indptr[filled])
+    return np.argsort(lead, kind="stable")
+
+
+def independent(indptr: np.ndarray, indices: np.ndarray, max_degree: int) -> np.ndarray:
+    """Return nodes of at most `max_degree` neighbours, no two adjacent, as a mask; isolated ones are among them.
+
+    In each round a node is taken if it comes first, by degree and then row, among itself and its neighbours that
+    are still undecided.
+
+    Example:
+        >>> independent(np.array([0, 1, 3, 4]), np.array([1, 0, 2, 1]), 4)
+        array([ True, False,  True])
+    """
+    count, sizes = len(indptr) - 1, np.diff(indptr)
+    taken, open_ = np.zeros(count, dtype=bool), sizes <= max_degree
+    rank = np.empty(count, dtype=np.int64)
+    rank[np.lexsort((np.arange(count), sizes))] = np.arange(count)
+    for _ in range(_ROUNDS):
+        rows = np.flatnonzero(open_)
+        if not len(rows):
+            break
+        waiting = np.where(open_, rank, count)
+        ends = np.cumsum(sizes[rows])
+        entry = np.arange(ends[-1] if len(ends) else 0) + np.repeat(indptr[rows] - (ends - sizes[rows]), sizes[rows])
+        neighbours = indices[entry]
+        least = np.full(len(rows), count)
+        filled = np.flatnonzero(sizes[rows])
+        if len(filled):
+            least[filled] = np.minimum.reduceat(waiting[neighbours], (ends - sizes[rows])[filled])
+        chosen = rank[rows] < least
+        taken[rows[chosen]] = True
+        open_[rows[chosen]] = False
+        open_[neighbours[np.repeat(chosen, sizes[rows])]] = False
+    return taken
+
+
+def _kernel(matrix: csr_array, op: Operator) -> Kernel:
+    matrix = matrix.tocsr()
+    crow, col = torch.from_numpy(matrix.indptr.astype(np.int32)), torch.from_numpy(matrix.indices.astype(np.int32))
+    weight = torch.from_numpy(matrix.data.astype(np.float32))
+    held = Matrix(crow.to(op.device), col.to(op.device), weight.to(op.device), matrix.shape[1])
+    return choose(held, op.kernel_name)
