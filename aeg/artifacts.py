@@ -9,8 +9,11 @@ import json
 import os
 import socket
 import sys
+import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -51,17 +54,22 @@ class Artifact:
         return read_json(self.path / MANIFEST)["facts"]
 
     def journal(self) -> Path:
-        """Return this process's journal: an append-only file that no other process writes to."""
-        return self.path / f"journal-{socket.gethostname()}-{os.getpid()}.jsonl"
+        """Return a journal of its own: an append-only file that nobody writes to or went on writing to before."""
+        return self.path / f"journal-{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.jsonl"
 
     def journalled(self) -> Iterator[dict[str, Any]]:
         """Yield the records of all journals; a line cut off by an interruption is passed over."""
+        for records in self.journals():
+            yield from records
+
+    def journals(self) -> Iterator[list[dict[str, Any]]]:
+        """Yield the records of each journal."""
         for file in sorted(self.path.glob("journal-*.jsonl")):
-            for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
-                try:
-                    yield json.loads(line)
-                except json.JSONDecodeError:
-                    continue
+            records = []
+            for line in file.read_text(encoding="utf-8", errors="replace").split("\n"):
+                with suppress(json.JSONDecodeError):
+                    records.append(json.loads(line))
+            yield records
 
     def drop_journals(self) -> None:
         """Delete the journals, once what they hold is in the artifact's own files."""
@@ -137,7 +145,10 @@ def code_hash(*parts: ModuleType | object) -> str:
     return fingerprint([[name, file_hash(files[name])] for name in sorted(files)])
 
 
-_NO_RESULT = ("aeg.config.", "aeg.registry", "aeg.errors", "aeg.core.progress", "aeg.artifacts")
+_NO_RESULT = (
+    *("aeg.config.", "aeg.registry", "aeg.errors", "aeg.core.progress", "aeg.artifacts"),
+    *(f"aeg.backends.llm.{name}" for name in ("cache", "ledger", "lines", "sender")),
+)
 
 
 def _modules(part: ModuleType | object) -> list[str]:
@@ -162,8 +173,18 @@ def _spec(name: str) -> ModuleSpec | None:
         return None
 
 
-def _imported(path: Path) -> Iterator[str]:
+def _imported(path: Path) -> tuple[str, ...]:
     """Modules of this package that a source file imports, in functions too."""
+    stat = path.stat()
+    return _imports(path, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=4096)
+def _imports(path: Path, *_: int) -> tuple[str, ...]:
+    return tuple(_read_imports(path))
+
+
+def _read_imports(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "aeg":
             yield node.module

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import ClassVar
 
 
 class AegError(Exception):
-    """Base of all errors caused by input; command-line programs print it in one line and exit with 2."""
+    """Base of all errors caused by input; command-line programs print it in one line.
+
+    Attributes:
+        exit_code: what a command-line program exits with.
+    """
+
+    exit_code: ClassVar[int] = 2
 
 
 class ConfigError(AegError):
@@ -24,6 +31,20 @@ class DeviceError(AegError):
 
 class DependencyError(AegError):
     """An optional dependency is needed and not installed."""
+
+
+class LLMError(AegError):
+    """A language model cannot be used at all: no key, no endpoint, no recording."""
+
+
+class BudgetError(AegError):
+    """The next call of a language model could cost more than what is left of `max_cost_usd`."""
+
+
+class PendingBatch(AegError):
+    """Requests were written for an offline batch job; the same run goes on when the file of results is there."""
+
+    exit_code: ClassVar[int] = 75  # EX_TEMPFAIL of sysexits.h: try again later
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from aeg.answer import Answered
 from aeg.artifacts import read_json, write_text
-from aeg.config.load import to_plain
-from aeg.config.merge import into_dataclass
+from aeg.config.load import restored, to_plain
 from aeg.config.schema import ExperimentConfig
+from aeg.core.evidence import CitationUnit
 from aeg.core.ranking import top_k
 from aeg.core.records import Query
-from aeg.errors import DataError
+from aeg.errors import ConfigError, DataError
 from aeg.graph import AtomEntityGraph, load
-from aeg.pipeline.retrieving import Retriever
+from aeg.pipeline.generating import Generator
+from aeg.pipeline.retrieving import Retriever, Seeding
 from aeg.pipeline.stages import Pipeline, Report
 from aeg.propagation.base import Context
 from aeg.retrieval.carriers import carriers
@@ -63,16 +66,24 @@ def own_corpus(path: Path) -> dict[str, Any]:
 def build_index(config: ExperimentConfig, folder: Path, report: Report) -> Pipeline:
     """Build (or go on building) the index of `config`'s corpus in `folder`."""
     pipeline = Pipeline(dataclasses.replace(config, artifacts_dir=str(folder)), report)
+    _ = pipeline.methods  # what is wrong with the config is told before anything is touched
     (folder / _FILE).unlink(missing_ok=True)
-    corpus = pipeline.corpus(pipeline.methods.corpus)
-    _, name = pipeline.graph(pipeline.passages(corpus))
+    try:
+        corpus = pipeline.corpus(pipeline.methods.corpus)
+        _, name = pipeline.graph(pipeline.passages(corpus))
+    finally:
+        pipeline.close()
     content = {"format": _FORMAT, "graph": name, "config": to_plain(config), "counts": pipeline.counts}
     write_text(folder / _FILE, json.dumps(content, indent=1, sort_keys=True) + "\n")
     return pipeline
 
 
-def open_index(folder: Path) -> tuple[Pipeline, AtomEntityGraph, str]:
+def open_index(folder: Path, overrides: Sequence[str] = ()) -> tuple[Pipeline, AtomEntityGraph, str]:
     """Return the pipeline, graph and graph fingerprint of an index; nothing is written to it.
+
+    Args:
+        folder: of the index.
+        overrides: `key.sub=value`, merged over the config that the index was built with.
 
     Raises:
         DataError: if there is no index, or its building was interrupted.
@@ -85,7 +96,7 @@ def open_index(folder: Path) -> tuple[Pipeline, AtomEntityGraph, str]:
     content = read_json(file)
     if content.get("format") != _FORMAT:
         raise DataError(f"{file}: got format {content.get('format')}, expected {_FORMAT}; build the index again")
-    config = into_dataclass(ExperimentConfig, {**content["config"], "artifacts_dir": str(folder)})
+    config = restored({**content["config"], "artifacts_dir": str(folder)}, overrides)
     pipeline = Pipeline(config, read_only=True)
     return pipeline, load(folder / "graph" / content["graph"][:32]), content["graph"]
 
@@ -93,11 +104,11 @@ def open_index(folder: Path) -> tuple[Pipeline, AtomEntityGraph, str]:
 class Searcher:
     """Answers questions from an open index."""
 
-    def __init__(self, folder: Path) -> None:
-        pipeline, self.graph, name = open_index(folder)
-        self.retriever = Retriever(pipeline, self.graph, name)
-        chosen = pipeline.methods.propagation[0]
-        self.method, self.seeds = chosen.method, chosen.seeds
+    def __init__(self, folder: Path, overrides: Sequence[str] = ()) -> None:
+        self.pipeline, self.graph, name = open_index(folder, overrides)
+        self.retriever = Retriever(self.pipeline, self.graph, name)
+        self.chosen = self.pipeline.methods.propagation[0]
+        self.method, self.seeds = self.chosen.method, self.chosen.seeds
 
     def search(self, question: str, k: int = 10) -> list[Evidence]:
         """Return the k best atoms for a question.
@@ -105,9 +116,7 @@ class Searcher:
         Raises:
             DataError: if the question has no text.
         """
-        if not question.strip():
-            raise DataError("got an empty question, expected some text")
-        seeding = self.retriever.seeding([Query("question", question)])
+        seeding = self._seeding(question)
         op, atoms = self.retriever.operator, len(self.graph.atoms)
         seeds, _ = self.retriever.seeds(seeding, self.seeds)
         scores, _ = self.method(op, seeds, Context(query_embeddings=seeding.embeddings))
@@ -119,6 +128,29 @@ class Searcher:
                 carried = carriers(op, scores[:, int(best[row])], row, atoms)
                 found.append(self._evidence(rank, row, value, carried))
         return found
+
+    def answer(self, question: str) -> tuple[Answered, tuple[CitationUnit, ...]]:
+        """Return the answer to a question, and the citation units that it was given from.
+
+        Raises:
+            ConfigError: if the config names no answer method.
+            DataError: if the question has no text.
+            AegError: if the model cannot be asked.
+        """
+        if self.pipeline.config.answer["name"] == "none":
+            raise ConfigError("the index's config names no answer method: give answer.name=llm and llm.reader={...}")
+        seeding = self._seeding(question)
+        seed = self.pipeline.config.seeds[0] if self.method.stochastic else None
+        try:
+            found = Generator(self.retriever, seeding).one(self.retriever.rank(self.chosen, seeding, seed))
+        finally:
+            self.pipeline.close()
+        return found.answers[0], found.evidence[0].units
+
+    def _seeding(self, question: str) -> Seeding:
+        if not question.strip():
+            raise DataError("got an empty question, expected some text")
+        return self.retriever.seeding([Query("question", question)])
 
     def _evidence(self, rank: int, row: int, score: float, carried: list[tuple[int, float]]) -> Evidence:
         table = self.graph.atoms

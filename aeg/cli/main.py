@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from aeg import __version__
-from aeg.errors import AegError
+from aeg.errors import AegError, PendingBatch
 
 _COMMANDS = {
     "run": ("run one experiment config end to end", "aeg.cli.run"),
@@ -18,11 +18,13 @@ _COMMANDS = {
     "stats": ("print the graph statistics of an index", "aeg.cli.stats"),
     "check-method": ("run the contract on a registered propagation method", "aeg.cli.check_method"),
 }
-EXIT_ERROR = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code: 0, or 2 on an error that the input caused."""
+    """Run the command line and return the exit code.
+
+    0; 2 on an error that the input caused; 75 where requests wait for an offline job, and the same command goes on.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     given = [argument for argument in given if argument != "--debug"]
@@ -48,8 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _fail(error: AegError, debug: bool) -> int:
     if debug:
         logging.getLogger("aeg").exception("%s", error)
-    sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
-    return EXIT_ERROR
+    kind = "waiting" if isinstance(error, PendingBatch) else "error"
+    sys.stderr.write(f"{kind}: {' '.join(str(error).split())}\n")
+    return error.exit_code
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +38,12 @@ def load_config(path: str | Path | None, overrides: Sequence[str] = ()) -> Exper
         ...
         aeg.errors.ConfigError: devise: unknown key. Did you mean 'device'? Available: ...
     """
-    tree = OmegaConf.create({}) if path is None else _with_bases(find_config(path), ())
-    for override in overrides:
-        _apply(tree, override)
-    return into_dataclass(ExperimentConfig, _plain(tree))
+    return _overridden(OmegaConf.create({}) if path is None else _with_bases(find_config(path), ()), overrides)
+
+
+def restored(values: Mapping[str, Any], overrides: Sequence[str] = ()) -> ExperimentConfig:
+    """Return the config that `to_plain` gave, with overrides merged over it; raises as `load_config` does."""
+    return _overridden(OmegaConf.create(dict(values)), overrides)
 
 
 def find_config(path: str | Path) -> Path:
@@ -90,13 +92,37 @@ def data_root(config: ExperimentConfig) -> Path | None:
     return Path(given).expanduser() if given else None
 
 
+def _overridden(tree: DictConfig, overrides: Sequence[str]) -> ExperimentConfig:
+    for override in overrides:
+        _apply(tree, override)
+    return into_dataclass(ExperimentConfig, _plain(tree))
+
+
 def _with_bases(path: Path, above: tuple[Path, ...]) -> DictConfig:
     if path in above:
         raise ConfigError(f"{path}: extends itself, by way of {' -> '.join(p.name for p in above)}")
     tree = read_yaml(path)
     names = tree.pop("extends", None) or []
     bases = [_with_bases(_base(name, path), (*above, path)) for name in ([names] if isinstance(names, str) else names)]
-    return OmegaConf.merge(*bases, tree)  # type: ignore[return-value]
+    merged = OmegaConf.create({})
+    for layer in (*bases, tree):
+        _drop_renamed(merged, layer)
+        merged = OmegaConf.merge(merged, layer)  # type: ignore[assignment]
+    return merged
+
+
+def _drop_renamed(below: DictConfig, above: DictConfig) -> None:
+    """Delete the sections of `below` that `above` gives another method's `name`, so that no parameter leaks."""
+    for key in map(str, above):
+        if OmegaConf.is_missing(above, key) or OmegaConf.is_interpolation(above, key):
+            continue
+        old, new = (tree._get_node(key) for tree in (below, above))
+        if not isinstance(old, DictConfig) or not isinstance(new, DictConfig) or old._is_none() or new._is_none():
+            continue
+        if "name" in new and old.get("name") not in (None, new["name"]):
+            del below[key]
+        else:
+            _drop_renamed(old, new)
 
 
 def _base(name: str, path: Path) -> Path:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from aeg.config.accuracy import AccuracyConfig
+from aeg.config.evidence import EvidenceConfig
+from aeg.config.llm import LLMConfig
 from aeg.config.ranges import Checked, param
 from aeg.errors import ConfigError
 
@@ -24,8 +27,16 @@ class ChunkConfig(Checked):
 
 @dataclass(frozen=True)
 class GraphConfig(Checked):
-    """The edges of the Atom-Entity Graph (paper, section 3.1)."""
+    """The nodes and edges of the Atom-Entity Graph (paper, section 3.1).
 
+    Attributes:
+        units: what the graph ties to entities and retrieves: `atoms`, or whole `passages` ("w/o KA" in Table 2).
+        synonym: draw synonym edges between entities.
+        synonym_threshold: τ_s, the least cosine of a synonym edge.
+        synonym_top_k: most neighbours that an entity looks for; what this cuts is counted.
+    """
+
+    units: str = param("atoms", choices=("atoms", "passages"))
     synonym: bool = True
     synonym_threshold: float = param(0.8, gt=0, le=1)
     synonym_top_k: int = param(100, ge=1)
@@ -55,6 +66,7 @@ class SeedsConfig(Checked):
     Attributes:
         balance: `share` scales the two parts to fixed shares; `alpha` adds α · r_atom to r_ent as they are.
         alpha: α of eq. 5.
+        entity_weight: factor of r_ent with `balance: alpha` (1 in eq. 5).
         atom_share: share of the seed mass on atoms with `balance: share`.
         atom_top_k: atoms that are seeded, by similarity; null seeds all of them, as the published code does.
         fallback_top_k: nearest atoms that seed a query without any linked entity.
@@ -62,6 +74,7 @@ class SeedsConfig(Checked):
 
     balance: str = param("share", choices=("share", "alpha"))
     alpha: float = param(0.1, ge=0)
+    entity_weight: float = param(1.0, gt=0)
     atom_share: float = param(0.3, ge=0, le=1)
     atom_top_k: int | None = param(10, ge=1)
     fallback_top_k: int = param(30, ge=0)
@@ -114,6 +127,7 @@ class EvaluationConfig(Checked):
         bootstrap_seed: seed of the resampling.
         baselines: `dense_atoms`, `dense_passages`, `bm25`, run beside the methods.
         runs: TREC run files of other systems, which enter the same tables under their tags.
+        accuracy: how answers are scored where `llm.judge` names a judge.
     """
 
     ks: list[int] = field(default_factory=lambda: [2, 5, 10])
@@ -124,6 +138,7 @@ class EvaluationConfig(Checked):
     bootstrap_seed: int = 0
     baselines: list[str] = field(default_factory=lambda: ["dense_atoms", "dense_passages", "bm25"])
     runs: list[str] = field(default_factory=list)
+    accuracy: AccuracyConfig = field(default_factory=AccuracyConfig)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -151,6 +166,10 @@ class ExperimentConfig(Checked):
         corpus, extraction, encoder: `{name: ..., parameter: ...}` of a registered method.
         propagation: a list of `{name: ..., parameter: ..., label: ..., seeds: {...}}`; `label` tells two settings
             of one method apart in tables, `seeds` overrides keys of `query.seeds` for that entry.
+        llm: the language models, for the methods that ask one.
+        sieve, answer: `{name: ..., parameter: ...}` of a registered method.
+        answered: labels of the propagation entries and baselines whose rankings go through sieve and answer; null
+            takes every propagation entry.
     """
 
     name: str = "run"
@@ -172,4 +191,9 @@ class ExperimentConfig(Checked):
     query: QueryConfig = field(default_factory=QueryConfig)
     propagation: list[dict[str, Any]] = field(default_factory=lambda: [{"name": "ppr"}])
     retrieval: RetrievalConfig = field(default_factory=RetrievalConfig)
+    llm: LLMConfig = field(default_factory=LLMConfig)
+    sieve: dict[str, Any] = param({"name": "none"})
+    evidence: EvidenceConfig = field(default_factory=EvidenceConfig)
+    answer: dict[str, Any] = param({"name": "none"})
+    answered: list[str] | None = None
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)

@@ -16,7 +16,8 @@ def locality_order(crow: Tensor, col: Tensor) -> Tensor | None:
     product finds most rows of x in the cache. It is the same for the same graph.
 
     Args:
-        crow, col: CSR row pointers [n + 1] and column indices of a symmetric matrix, on any device.
+        crow: CSR row pointers [n + 1] of a symmetric matrix, on any device.
+        col: its column indices.
 
     Source:
         Cuthill and McKee, Reducing the bandwidth of sparse symmetric matrices, ACM 1969; George 1971.
@@ -38,7 +39,9 @@ def reordered(crow: Tensor, col: Tensor, weight: Tensor, order: Tensor) -> tuple
     A row keeps the order of its entries, so a product gives the same bits as before.
 
     Args:
-        crow, col, weight: the matrix.
+        crow: row pointers of the matrix.
+        col: its columns.
+        weight: its entries.
         order: int64 [n]; row i of the result is row `order[i]`.
 
     Returns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def sharded(source: Operator | Path, device: torch.device | str = "cpu", group: 
     whole = Operator.load(source) if isinstance(source, Path) else source
     count, rank = dist.get_world_size(group), dist.get_rank(group)
     at = bounds(whole.crow.to(torch.int64) + torch.arange(whole.num_nodes + 1), count)
-    blocks = tuple(slice(low, high) for low, high in zip(at, at[1:], strict=False))
+    blocks = tuple(slice(low, high) for low, high in pairwise(at))
     crow, col, weight = (part.to(device) for part in _rows(whole, blocks[rank]))
     inner = choose(Matrix(crow, col, weight, whole.num_nodes, blocks[rank].start), whole.kernel_name)
     degree, isolated = whole.degree.to(device), whole.isolated.to(device)

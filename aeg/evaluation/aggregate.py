@@ -23,6 +23,7 @@ class MetricRow:
     Attributes:
         group: `all` queries, a question type, or `macro`, the unweighted mean over types.
         n: queries with a value; excluded: queries without.
+        failed: of the excluded ones, those whose call failed; the others were skipped, having nothing to score.
         p_value: for a row of `compare`, as of `bootstrap_difference`.
     """
 
@@ -35,6 +36,12 @@ class MetricRow:
     group: str
     excluded: int = 0
     p_value: float | None = None
+    failed: int = 0
+
+    @property
+    def skipped(self) -> int:
+        """Queries without a value that did not fail."""
+        return self.excluded - self.failed
 
 
 def aggregate(
@@ -45,6 +52,7 @@ def aggregate(
     resamples: int = 10_000,
     seed: int = 0,
     level: float = 0.95,
+    failed: Mapping[str, npt.ArrayLike] | None = None,
 ) -> list[MetricRow]:
     """Return the averages of each metric over all queries, over each question type, and over the types.
 
@@ -62,12 +70,14 @@ def aggregate(
         resamples: number of resamples.
         seed: of the random numbers.
         level: confidence level in (0, 1).
+        failed: by metric, whether each query failed (a failed query's value is NaN); a metric that is left out has
+            no failures. The averages do not depend on it, only their counts.
 
     Returns:
         Rows by metric in the given order; within a metric `all`, the types by name, `macro`.
 
     Raises:
-        DataError: if the lengths differ, or a type is called `all` or `macro`.
+        DataError: if the lengths differ, a type is called `all` or `macro`, or a query that failed has a value.
 
     Example:
         >>> rows = aggregate("ppr", {"recall@5": [1.0, 1.0, 1.0, 0.0]}, ["a", "a", "a", "b"], resamples=100)
@@ -75,11 +85,13 @@ def aggregate(
         [('all', 0.75, 4), ('a', 1.0, 3), ('b', 0.0, 1), ('macro', 0.5, 4)]
     """
     table = _table(values, len(types))
+    lost = _failures(values, table, failed or {})
     rows: dict[str, list[MetricRow]] = {metric: [] for metric in values}
     for group, members, strata in _groups(types, parts):
         intervals = bootstrap_means(list(table[:, members]), strata, resamples, seed, level)
-        for metric, interval in zip(values, intervals, strict=True):
-            rows[metric].append(_row(method, metric, group, interval))
+        counts = lost[:, members].sum(axis=1).tolist()
+        for metric, interval, count in zip(values, intervals, counts, strict=True):
+            rows[metric].append(_row(method, metric, group, interval, count))
     return [row for metric in values for row in rows[metric]]
 
 
@@ -132,6 +144,23 @@ def _table(values: Mapping[str, npt.ArrayLike], queries: int) -> npt.NDArray[np.
     return table
 
 
+def _failures(
+    values: Mapping[str, npt.ArrayLike], table: npt.NDArray[np.float64], failed: Mapping[str, npt.ArrayLike]
+) -> npt.NDArray[np.bool_]:
+    """Return whether each query failed, one row a metric."""
+    if unknown := failed.keys() - values.keys():
+        raise DataError(f"failed: metric {min(unknown)!r} has no values; got values of {', '.join(values)}")
+    lost = np.zeros(table.shape, dtype=bool)
+    for row, metric in enumerate(values):
+        given = np.asarray(failed.get(metric, lost[row]), dtype=bool)
+        if given.shape != lost[row].shape:
+            raise DataError(f"{metric}: got failures of shape {list(given.shape)} for {table.shape[1]} queries")
+        lost[row] = given
+        if (lost[row] & ~np.isnan(table[row])).any():
+            raise DataError(f"{metric}: a query that failed has a value; expected NaN")
+    return lost
+
+
 def _groups(
     types: Sequence[str], parts: Sequence[str] | None
 ) -> list[tuple[str, list[int], list[tuple[str, ...]] | None]]:
@@ -153,7 +182,7 @@ def _groups(
     return groups
 
 
-def _row(method: str, metric: str, group: str, interval: Interval) -> MetricRow:
+def _row(method: str, metric: str, group: str, interval: Interval, failed: int = 0) -> MetricRow:
     return MetricRow(
         method=method,
         metric=metric,
@@ -164,4 +193,5 @@ def _row(method: str, metric: str, group: str, interval: Interval) -> MetricRow:
         group=group,
         excluded=interval.excluded,
         p_value=interval.p_value,
+        failed=failed,
     )

@@ -50,7 +50,10 @@ def external(path: str, pipeline: Pipeline, retriever: Retriever, seeding: Seedi
             units[at, place], unit_scores[at, place] = unit, score
     pipeline.counts.setdefault("runs", {})[f"{run.method}.questions_missing"] = missing
     nothing = torch.zeros(questions, dtype=torch.int64)
-    return Ranking(run.method, "passage", None, units, unit_scores, documents, scores, nothing, nothing.double())
+    candidates = units[:, : settings.top_k], unit_scores[:, : settings.top_k]
+    return Ranking(
+        run.method, "passage", None, units, unit_scores, documents, scores, *candidates, nothing, nothing.double()
+    )
 
 
 def _located(path: str, root: Path | None) -> Path:

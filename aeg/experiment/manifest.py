@@ -28,6 +28,12 @@ _LIBRARIES = (
     "spacy",
     "pyarrow",
     "safetensors",
+    "accelerate",
+    "openai",
+    "pydantic",
+    "json-repair",
+    "rouge-score",
+    "xllamacpp",
 )
 
 

@@ -69,13 +69,13 @@ def result_rows(
 def question_traces(graph: AtomEntityGraph, seeding: Seeding, trace: SeedTrace | None) -> list[dict[str, Any]]:
     """Return for each question what its effective queries were linked to and seeded with."""
     traces: list[dict[str, Any]] = [{"effective": []} for _ in seeding.queries]
-    for at, item in enumerate(seeding.effective):
+    for at, (item, links) in enumerate(zip(seeding.effective, seeding.links, strict=True)):
         traces[item.query]["effective"].append(
             {
                 "text": item.text,
-                "mentions": list(item.mentions) or [link.mention for link in seeding.links[at]],
-                "entities": [graph.entities.keys[link.entity] for link in seeding.links[at]],
-                "entity_weights": [float(link.weight) for link in seeding.links[at]],
+                "mentions": list(item.mentions) or [link.mention for link in links],
+                "entities": [graph.entities.keys[link.entity] for link in links],
+                "entity_weights": [link.weight for link in links],
                 "entity_mass": None if trace is None else float(trace.entity_mass[at]),
                 "atom_mass": None if trace is None else float(trace.atom_mass[at]),
             }
@@ -86,10 +86,12 @@ def question_traces(graph: AtomEntityGraph, seeding: Seeding, trace: SeedTrace |
 class ResultsWriter:
     """Writes records to a Parquet file, one row group a ranking, so that only one is held.
 
-    The file appears under its name when it is closed; the same records give the same bytes.
+    Without records there is no file; one that an earlier run left is deleted. The file appears under its name when
+    it is closed; the same records give the same bytes.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, schema: Any) -> None:
+        self._schema = schema
         self._path, self._temporary = path, path.with_name(f".{path.name}.tmp")
         self._writer: Any = None
 
@@ -98,7 +100,7 @@ class ResultsWriter:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        table = pa.Table.from_pylist(list(rows), schema=_schema())
+        table = pa.Table.from_pylist(list(rows), schema=self._schema)
         if self._writer is None:
             self._begin()
             self._writer = pq.ParquetWriter(self._temporary, table.schema, compression="zstd")
@@ -115,12 +117,15 @@ class ResultsWriter:
 
     def close(self) -> None:
         """Finish the file."""
-        if self._writer is not None:
+        if self._writer is None:
+            self._path.unlink(missing_ok=True)
+        else:
             self._writer.close()
             self._temporary.replace(self._path)
 
 
-def _schema() -> Any:
+def result_schema() -> Any:
+    """Return the Arrow schema of the records."""
     import pyarrow as pa
 
     texts = pa.list_(pa.string())

@@ -6,18 +6,32 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
 from aeg.core.records import Extraction, Passage
 from aeg.core.sources import Sourced
 from aeg.registry import Registry
 
+if TYPE_CHECKING:
+    from aeg.backends.llm import Asker
+
 
 @dataclass(frozen=True)
 class Extractor(Sourced, ABC):
-    """Turns passages into entities, triples and atoms (paper, section 3.1)."""
+    """Turns passages into entities, triples and atoms (paper, section 3.1).
+
+    Attributes:
+        role: which of the config's language models the method asks (`extractor`); empty where it needs none.
+        prompts: names of the prompts it uses.
+    """
+
+    role: ClassVar[str] = ""
+    prompts: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
-    def extract(self, passages: Sequence[Passage], root: Path | None = None, workers: int = 0) -> Iterator[Extraction]:
+    def extract(
+        self, passages: Sequence[Passage], root: Path | None = None, workers: int = 0, llm: Asker | None = None
+    ) -> Iterator[Extraction]:
         """Yield one extraction a passage, in the passages' order, each as soon as it is there.
 
         Args:
@@ -25,8 +39,10 @@ class Extractor(Sourced, ABC):
                 interrupted extraction is resumed).
             root: the folder that relative paths in the parameters start from.
             workers: processes to share the work; 0 or 1 works in this process.
+            llm: the model of the method's `role`; ignored by methods that need none.
 
         Raises:
+            ConfigError: if the method needs a model and `llm` is None.
             DataError: if a recorded extraction is missing or malformed; the message names file and line.
         """
 

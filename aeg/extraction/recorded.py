@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aeg.config.ranges import param
 from aeg.core.files import located
@@ -18,6 +19,9 @@ from aeg.errors import ConfigError, DataError
 from aeg.extraction.base import EXTRACTORS, Extractor
 from aeg.extraction.formats import Entry, read_entries
 from aeg.extraction.sentences import titled
+
+if TYPE_CHECKING:
+    from aeg.backends.llm import Asker
 
 _ROW = re.compile(r"-(\d{5,})$")
 
@@ -59,13 +63,16 @@ class Recorded(Extractor):
     missing: str = param("error", choices=("error", "empty"))
     malformed_triples: str = param("error", choices=("error", "skip"))
 
-    def extract(self, passages: Sequence[Passage], root: Path | None = None, workers: int = 0) -> Iterator[Extraction]:
+    def extract(
+        self, passages: Sequence[Passage], root: Path | None = None, workers: int = 0, llm: Asker | None = None
+    ) -> Iterator[Extraction]:
         """Return an iterator over one extraction a passage; the whole file is checked before it begins.
 
         Args:
             passages: the passages, or the rest of them; blank ones need no entry.
             root: the folder that a relative `path` starts from.
             workers: not used.
+            llm: not used.
 
         Raises:
             DataError: if the file is missing or malformed (naming file, line or item, field and value), a passage

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aeg.backends.nlp import load_pipeline, pipeline_version
 from aeg.config.ranges import param
@@ -26,6 +26,9 @@ from aeg.extraction.relations import (
 )
 from aeg.extraction.sentences import base_title, self_contained, sentence_bounds
 from aeg.extraction.workers import ordered_map
+
+if TYPE_CHECKING:
+    from aeg.backends.llm import Asker
 
 _BATCH = 64  # passages a worker takes at a time
 
@@ -74,7 +77,9 @@ class Syntactic(Extractor):
         """Return the pipeline and its version."""
         return [pipeline_version(self.pipeline)]
 
-    def extract(self, passages: Sequence[Passage], root: Path | None = None, workers: int = 0) -> Iterator[Extraction]:
+    def extract(
+        self, passages: Sequence[Passage], root: Path | None = None, workers: int = 0, llm: Asker | None = None
+    ) -> Iterator[Extraction]:
         """Yield one extraction a passage, in order; see `Extractor.extract`.
 
         Raises:

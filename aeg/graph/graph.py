@@ -61,7 +61,7 @@ def build(
     Args:
         passages: ordered by document id and start.
         extractions: one for each passage, in the same order.
-        config: which synonym edges to draw.
+        config: what the units are, and which synonym edges to draw.
         encoder: an object with `encode(texts) -> Tensor [n, d]` of unit rows; without one there are no node
             features and no synonym edges.
         device: where nearest neighbours are searched.
@@ -73,7 +73,7 @@ def build(
         Paper, eq. 1 to 3.
     """
     config = config or GraphConfig()
-    found = collect(passages, extractions)
+    found = collect(passages, extractions, config.units)
     atoms, entities, counts = found.atoms, found.entities, dict(found.counts)
     synonyms, cosine = torch.zeros(2, 0, dtype=torch.int64), torch.zeros(0)
     if encoder is not None:

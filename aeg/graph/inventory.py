@@ -16,6 +16,9 @@ from aeg.core.records import Extraction, Passage
 from aeg.core.tables import AtomTable, EntityTable
 from aeg.errors import DataError
 
+_Unit = tuple[tuple[str, int, int, int], list[tuple[str, str]]]
+"""An occurrence (text, passage row, start, end), and pairs of that text and an entity's key."""
+
 
 @dataclass(frozen=True, eq=False)
 class Inventory:
@@ -59,8 +62,12 @@ class _Keys:
         return self.key[name]
 
 
-def collect(passages: Sequence[Passage], extractions: Iterable[Extraction]) -> Inventory:
+def collect(passages: Sequence[Passage], extractions: Iterable[Extraction], units: str = "atoms") -> Inventory:
     """Return the inventories over all passages: one atom per distinct text, one entity per canonical key.
+
+    With `units="passages"` (the paper's "w/o KA", Table 2) the text of each passage, its title before it, stands
+    in for the atoms found in it: it mentions every entity of the passage (of its list, its triples and its atoms)
+    and spans the whole passage. Entities and their relations are the same either way.
 
     Raises:
         DataError: if extractions and passages do not match one to one, or there is not a single atom.
@@ -73,45 +80,81 @@ def collect(passages: Sequence[Passage], extractions: Iterable[Extraction]) -> I
         >>> list(inventory.entities.keys), inventory.mentions.shape[1]
         (['mira voss', 'tarn lab'], 2)
     """
-    keys = _Keys()
-    occurrences: list[tuple[str, int, int, int]] = []
-    pairs: list[tuple[str, str]] = []
-    labels: list[tuple[str, str, str]] = []
-    listed: set[str] = set()
-    counts: Counter[str] = Counter()
+    gathered = _Gathered(units)
     seen = 0
     for row, found in enumerate(extractions):
         if row >= len(passages) or found.passage_id != passages[row].id:
             expected = passages[row].id if row < len(passages) else "no more"
             raise DataError(f"graph: got an extraction of passage {found.passage_id!r}, expected {expected!r}")
-        counts[f"passages_{found.status}"] += 1
-        listed.update(key for name in found.entities if (key := keys.of(name)))
-        for subject, relation, tail in found.triples:
-            labels.append((keys.of(subject), canonical_key(relation), keys.of(tail)))
-        for atom in found.atoms:
-            text = atom_text(atom.text)
-            if not text:
-                counts["empty_atoms"] += 1
-                continue
-            span = (-1, -1) if atom.start is None or atom.end is None else (atom.start, atom.end)
-            occurrences.append((text, row, *span))
-            pairs.extend((text, key) for name in atom.entities if (key := keys.of(name)))
+        gathered.add(row, passages[row], found)
         seen += 1
     if seen != len(passages):
         raise DataError(f"graph: got extractions of {seen} passages, expected {len(passages)}")
-    if not occurrences:
+    if not gathered.occurrences:
         raise DataError("graph: got no atom from any passage, expected at least one; check corpus and extraction")
-    atoms, atom_row = _atom_table(occurrences)
-    relates, weight = _relations(labels, counts)
-    entities, entity_row = _entity_keys(listed, pairs, relates, keys)
-    mentions = _unique_pairs([(atom_row[text], entity_row[key]) for text, key in pairs], len(entities))
+    keys, counts = gathered.keys, gathered.counts
+    atoms, atom_row = _atom_table(gathered.occurrences)
+    relates, weight = _relations(gathered.labels, counts)
+    entities, entity_row = _entity_keys(gathered.listed, gathered.pairs, relates, keys)
+    mentions = _unique_pairs([(atom_row[text], entity_row[key]) for text, key in gathered.pairs], len(entities))
     index = torch.tensor([(entity_row[a], entity_row[b]) for a, b in relates], dtype=torch.int64).reshape(-1, 2).T
-    counts["extracted_atoms"] = len(occurrences) + counts["empty_atoms"]
-    counts["extracted_triples"] = len(labels)
+    counts["extracted_triples"] = len(gathered.labels)
     counts.update(keys.counts)
     degree = torch.bincount(mentions[1], minlength=len(entities))
     table = EntityTable(entities, _names(entities, keys), degree, None)
     return Inventory(atoms, table, mentions, index, weight, dict(sorted(counts.items())), tuple(keys.rejected)[:100])
+
+
+class _Gathered:
+    """What the passages give, in their order: occurrences of units, pairs of unit and entity, labelled relations."""
+
+    def __init__(self, units: str) -> None:
+        self.units = units
+        self.keys = _Keys()
+        self.occurrences: list[tuple[str, int, int, int]] = []
+        self.pairs: list[tuple[str, str]] = []
+        self.labels: list[tuple[str, str, str]] = []
+        self.listed: set[str] = set()
+        self.counts: Counter[str] = Counter(extracted_atoms=0)
+
+    def add(self, row: int, passage: Passage, found: Extraction) -> None:
+        """Take in what was extracted from the passage at `row`."""
+        self.counts[f"passages_{found.status}"] += 1
+        own = {key for name in found.entities if (key := self.keys.of(name))}
+        labels = [
+            (self.keys.of(subject), canonical_key(relation), self.keys.of(tail))
+            for subject, relation, tail in found.triples
+        ]
+        self.labels.extend(labels)
+        atoms = self._atoms(row, found)
+        if self.units == "passages":
+            own.update(key for _, pairs in atoms for _, key in pairs)
+            own.update(end for a, _, b in labels if a and b and a != b for end in (a, b))
+            atoms = self._passage(row, passage, own)
+        self.listed.update(own)
+        for occurrence, pairs in atoms:
+            self.occurrences.append(occurrence)
+            self.pairs.extend(pairs)
+
+    def _atoms(self, row: int, found: Extraction) -> list[_Unit]:
+        units: list[_Unit] = []
+        for atom in found.atoms:
+            self.counts["extracted_atoms"] += 1
+            text = atom_text(atom.text)
+            if not text:
+                self.counts["empty_atoms"] += 1
+                continue
+            span = (-1, -1) if atom.start is None or atom.end is None else (atom.start, atom.end)
+            pairs = [(text, key) for name in atom.entities if (key := self.keys.of(name))]
+            units.append(((text, row, *span), pairs))
+        return units
+
+    def _passage(self, row: int, passage: Passage, entities: set[str]) -> list[_Unit]:
+        if not passage.text.strip():
+            self.counts["empty_passages"] += 1
+            return []
+        text = atom_text(f"{passage.title}\n{passage.text}")
+        return [((text, row, 0, len(passage.text)), [(text, key) for key in sorted(entities)])]
 
 
 def _atom_table(occurrences: list[tuple[str, int, int, int]]) -> tuple[AtomTable, dict[str, int]]:

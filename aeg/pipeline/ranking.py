@@ -21,6 +21,8 @@ class Ranking:
         seed: the seed of chance; None for a deterministic method.
         units, unit_scores: [questions, depth]; −1 and 0 where there are fewer.
         documents, document_scores: [questions, passage_top_k]; rows of the sorted document ids; likewise.
+        candidates, candidate_scores: [questions, width], the units that go on to the sieve, those of all effective
+            queries united (eq. 10); likewise.
         iterations, residual: int64 and float64 [questions], the largest over a question's effective queries.
         flags: named bool [questions], true where any effective query has the flag.
         seconds: wall time for all questions when it was computed.
@@ -33,6 +35,8 @@ class Ranking:
     unit_scores: Tensor
     documents: Tensor
     document_scores: Tensor
+    candidates: Tensor
+    candidate_scores: Tensor
     iterations: Tensor
     residual: Tensor
     flags: dict[str, Tensor] = field(default_factory=dict)
@@ -57,7 +61,10 @@ class Ranking:
         return cls(method=method, unit=unit, seed=seed, **found, flags=flags, seconds=seconds)
 
 
-_TENSORS = ("units", "unit_scores", "documents", "document_scores", "iterations", "residual")
+_TENSORS = (
+    *("units", "unit_scores", "documents", "document_scores", "candidates", "candidate_scores"),
+    *("iterations", "residual"),
+)
 
 
 def per_question(values: Tensor, effective_to_query: Tensor, num_queries: int) -> Tensor:

@@ -20,17 +20,19 @@ from aeg.core.records import EffectiveQuery, Query
 from aeg.core.seeds import Seeds
 from aeg.errors import DataError
 from aeg.graph import AtomEntityGraph, operator, typed_operators, weights
+from aeg.pipeline.accounts import RETRIEVAL
+from aeg.pipeline.keeping import spec
 from aeg.pipeline.methods import LabelledMethod
 from aeg.pipeline.ranking import Ranking, per_question
-from aeg.pipeline.stages import Pipeline, spec
+from aeg.pipeline.stages import Pipeline
 from aeg.propagation.base import Context, Info
 from aeg.query import seeds as query_seeds
-from aeg.query.base import Link
-from aeg.query.seeds import SeedTrace, build_seeds
+from aeg.query.links import Links
+from aeg.query.seeds import SeedTrace, build_seeds, query_keys
 from aeg.retrieval import search as search_module
 from aeg.retrieval.baselines import bm25, dense, searchable
 from aeg.retrieval.merge import merge_effective
-from aeg.retrieval.search import DocumentMap, retrieve
+from aeg.retrieval.search import DocumentMap, retrieve, united
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +53,14 @@ class Seeding:
     effective: Sequence[EffectiveQuery]
     of_query: Tensor
     embeddings: Tensor
-    links: Sequence[Sequence[Link]]
+    links: Links
     seconds: float
     seeded: dict[SeedsConfig, tuple[Seeds, SeedTrace]] = field(default_factory=dict)
+
+    @cached_property
+    def keys(self) -> Tensor:
+        """A stable number of each effective query, int64 [effective]."""
+        return query_keys(self.effective)
 
     @cached_property
     def fingerprints(self) -> dict[str, str]:
@@ -61,7 +68,7 @@ class Seeding:
         return {
             "queries": fingerprint([(query.id, query.question) for query in self.queries]),
             "effective": fingerprint([dataclasses.astuple(query) for query in self.effective]),
-            "links": fingerprint([[dataclasses.astuple(link) for link in links] for links in self.links]),
+            "links": self.links.digest(),
         }
 
 
@@ -96,9 +103,13 @@ class Retriever:
 
     def seeding(self, queries: Sequence[Query]) -> Seeding:
         """Embed and link the questions, and seed them by the config's balance."""
-        started = time.perf_counter()
+        with self.pipeline.accounts.module(RETRIEVAL):
+            return self._seeding(queries)
+
+    def _seeding(self, queries: Sequence[Query]) -> Seeding:
         pipeline = self.pipeline
         effective = pipeline.effective(queries)
+        started = time.perf_counter()
         embeddings = pipeline.encoder.encode([item.text for item in effective], kind="query")
         links = pipeline.methods.linking.link(effective, self.graph.entities, pipeline.encoder)
         of_query = torch.tensor([item.query for item in effective], dtype=torch.int64)
@@ -107,8 +118,8 @@ class Retriever:
         counts = {name: int(flag.sum()) for name, flag in trace.flags.items()}
         pipeline.counts["seeds"] = {"effective_queries": len(effective), **counts}
         pipeline.report(
-            f"seeds: {len(effective):,} effective queries, {sum(map(len, links)):,} linked entities, "
-            f"{sum(not found for found in links):,} without a link"
+            f"seeds: {len(effective):,} effective queries, {len(links.entities):,} linked entities, "
+            f"{int((links.sizes == 0).sum()):,} without a link"
         )
         return seeding
 
@@ -117,7 +128,7 @@ class Retriever:
         if config not in seeding.seeded:
             atoms, entities = self.graph.atoms, self.graph.entities
             seeding.seeded[config] = build_seeds(
-                seeding.effective, seeding.links, atoms, entities, seeding.embeddings, config, self.index
+                seeding.links, atoms, entities, seeding.embeddings, config, self.index, seeding.keys
             )
         return seeding.seeded[config]
 
@@ -128,8 +139,9 @@ class Retriever:
             for item in self.pipeline.methods.propagation
             for seed in (self.config.seeds if item.method.stochastic else [None])
         ]
-        found = [self.propagated(item, seeding, seed) for item, seed in progress(jobs, len(jobs), "propagation")]
-        return found + [self.baseline(name, seeding) for name in self.config.evaluation.baselines]
+        with self.pipeline.accounts.module(RETRIEVAL):
+            found = [self.propagated(item, seeding, seed) for item, seed in progress(jobs, len(jobs), "propagation")]
+            return found + [self.baseline(name, seeding) for name in self.config.evaluation.baselines]
 
     def propagated(self, item: LabelledMethod, seeding: Seeding, seed: int | None) -> Ranking:
         """Rank by one propagation method (cached)."""
@@ -148,13 +160,17 @@ class Retriever:
         )
         file = artifact.path / "ranking.safetensors"
         if artifact.complete:
-            return Ranking.load(file, item.label, "atom", seed, artifact.facts()["seconds"])
-        ranking = self._propagate(item, seeding, seed)
+            seconds = artifact.facts()["seconds"]
+            self.pipeline.accounts.reuse(RETRIEVAL, artifact.fingerprint, {"rows": []}, seconds)
+            return Ranking.load(file, item.label, "atom", seed, seconds)
+        ranking = self.rank(item, seeding, seed)
         ranking.save(file)
+        self.pipeline.accounts.made(artifact.fingerprint)
         artifact.finish(seconds=ranking.seconds)
         return ranking
 
-    def _propagate(self, item: LabelledMethod, seeding: Seeding, seed: int | None) -> Ranking:
+    def rank(self, item: LabelledMethod, seeding: Seeding, seed: int | None) -> Ranking:
+        """Rank by one propagation method; nothing is read from or written to disk."""
         context = Context(
             seed=seed or 0,
             operators=self.operators if "operators" in item.method.wants else {},
@@ -184,6 +200,8 @@ class Retriever:
             found.atom_scores,
             found.documents,
             found.document_scores,
+            found.candidates,
+            found.candidate_scores,
             per_question(info.iterations, seeding.of_query, questions),
             per_question(info.residual, seeding.of_query, questions),
             {name: per_question(flag.cpu(), seeding.of_query, questions) for name, flag in flags.items()},
@@ -205,21 +223,31 @@ class Retriever:
             units = merge_effective(rows, scores, seeding.of_query, questions, retrieval.depth)
             documents = self.documents.from_atoms(rows, scores, retrieval.passage_top_k)
             documents = merge_effective(*documents, seeding.of_query, questions, retrieval.passage_top_k)
-            return self._plain(name, "atom", units, documents, time.perf_counter() - started)
+            candidates = united(rows, scores, seeding.of_query, questions, retrieval.top_k)
+            return self._plain(name, "atom", units, documents, candidates, time.perf_counter() - started)
         texts = [searchable(passage) for passage in passages]
         if name == "dense_passages":
             vectors = self.pipeline.encoder.encode(texts)
             started = time.perf_counter()
-            rows, scores = dense(seeding.embeddings, vectors, retrieval.passage_top_k)
+            rows, scores = dense(seeding.embeddings, vectors, max(retrieval.passage_top_k, retrieval.top_k))
+            candidates = united(rows, scores, seeding.of_query, questions, retrieval.top_k)
             rows, scores = merge_effective(rows, scores, seeding.of_query, questions, retrieval.passage_top_k)
         else:
             started = time.perf_counter()
-            rows, scores = bm25(texts, [query.question for query in seeding.queries], retrieval.passage_top_k)
+            width = max(retrieval.passage_top_k, retrieval.top_k)
+            rows, scores = bm25(texts, [query.question for query in seeding.queries], width)
+            candidates = rows[:, : retrieval.top_k], scores[:, : retrieval.top_k]
         documents = self.documents.from_passages(rows, scores, retrieval.passage_top_k)
-        return self._plain(name, "passage", (rows, scores), documents, time.perf_counter() - started)
+        return self._plain(name, "passage", (rows, scores), documents, candidates, time.perf_counter() - started)
 
     def _plain(
-        self, name: str, unit: str, units: tuple[Tensor, Tensor], documents: tuple[Tensor, Tensor], seconds: float
+        self,
+        name: str,
+        unit: str,
+        units: tuple[Tensor, Tensor],
+        documents: tuple[Tensor, Tensor],
+        candidates: tuple[Tensor, Tensor],
+        seconds: float,
     ) -> Ranking:
         questions = len(units[0])
         return Ranking(
@@ -230,6 +258,8 @@ class Retriever:
             units[1].cpu(),
             documents[0].cpu(),
             documents[1].cpu(),
+            candidates[0].cpu(),
+            candidates[1].cpu(),
             iterations=torch.zeros(questions, dtype=torch.int64),
             residual=torch.zeros(questions, dtype=torch.float64),
             seconds=seconds,

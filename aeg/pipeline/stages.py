@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import random
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +17,7 @@ import torch
 from aeg import graph as graph_stage
 from aeg.artifacts import Artifact, Store, code_hash, file_hash, fingerprint, write_text
 from aeg.backends.device import resolve_device
+from aeg.backends.llm.asker import Asker
 from aeg.config.load import data_root
 from aeg.config.schema import ExperimentConfig
 from aeg.core.progress import progress
@@ -24,8 +25,12 @@ from aeg.core.records import Corpus, EffectiveQuery, ExtractedAtom, Extraction, 
 from aeg.corpus import chunk
 from aeg.corpus.base import CorpusLoader
 from aeg.errors import DataError
-from aeg.extraction.base import Extractor
+from aeg.evaluation import AccuracyMeasure
+from aeg.extraction import described, statistics
 from aeg.graph import AtomEntityGraph
+from aeg.pipeline.accounts import CONSTRUCTION, DECOMPOSITION, Accounts, Watch, added
+from aeg.pipeline.asking import Askers
+from aeg.pipeline.keeping import identity, json_line, keep, read_lines
 from aeg.pipeline.methods import Methods, resolve
 
 Report = Callable[[str], None]
@@ -43,12 +48,14 @@ class Pipeline:
         config: the experiment.
         report: called with a line a stage, for progress.
         read_only: nothing is cached on disk (an index that is only queried).
+        asker: what asks the language models; `aeg.pipeline.estimating.Estimator` only says what it would ask.
         counts: what stages skipped, repaired or failed, by stage, for the manifest.
     """
 
     config: ExperimentConfig
     report: Report = _silent
     read_only: bool = False
+    asker: type[Asker] = Asker
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @cached_property
@@ -85,6 +92,40 @@ class Pipeline:
             return self.encoder
         return self.methods.judge.load(self.device, self.store.root)
 
+    @cached_property
+    def askers(self) -> Askers:
+        """The language models; nothing is sent before something is asked."""
+        folder = None if self.read_only else self.store.root / "llm"
+        return Askers(self.methods.models, self.config.llm, folder, self.root, self.asker)
+
+    @cached_property
+    def accounts(self) -> Accounts:
+        """What each module took so far."""
+        return Accounts(self.askers.ledger)
+
+    def prompts(self) -> dict[str, str]:
+        """Return the hash of each prompt that methods of this experiment use, for the manifest."""
+        methods = self.methods
+        chosen = (methods.extraction, methods.decomposition, methods.mentions, methods.sieve, methods.answer)
+        asked = [self.askers.identity(method) for method in chosen if getattr(method, "role", "") in methods.models]
+        if "judge" in methods.models:
+            asked.append(self.askers.role("judge").identity(*AccuracyMeasure.prompts))
+        return {name: digest for told in asked if told for name, digest in told["prompts"].items()}
+
+    def finished(self, stage: str, watch: Watch) -> bool:
+        """Tell whether every reply that a stage needed was usable; what was not is reported."""
+        lost = watch.unusable()
+        if lost and self.asker is Asker:
+            self.report(
+                f"{stage}: {lost:,} replies of the language model were no use; the next run asks for them again"
+            )
+        return not lost
+
+    def close(self) -> None:
+        """Close the language models, if any was asked."""
+        if "askers" in self.__dict__:
+            self.askers.close()
+
     @property
     def workers(self) -> int:
         """Processes for extraction."""
@@ -106,86 +147,91 @@ class Pipeline:
         return sorted(cut, key=lambda passage: (passage.doc_id, passage.start))
 
     def extraction(self, passages: Sequence[Passage]) -> tuple[list[Extraction], str]:
-        """Extract from all passages, journalled, and return the extractions and the artifact's fingerprint."""
-        method = self.methods.extraction
-        artifact = self.store.artifact(
-            "extraction",
-            passages=passages_fingerprint(passages),
-            method=spec(method),
-            files=[file_hash(path) for path in method.source_files(self.root)],
-            models=method.models(),
-            code=code_hash(method),
-        )
-        if not artifact.complete:
-            _extract(artifact, method, passages, self.root, self.workers)
-        found = [_as_extraction(json.loads(line)) for line in _lines(artifact.path / EXTRACTION)]
-        self.counts["extraction"] = artifact.facts()["counts"]
-        self.report(
-            f"extraction: {sum(len(f.atoms) for f in found):,} atoms, {sum(len(f.triples) for f in found):,} triples"
-        )
-        return found, artifact.fingerprint
+        """Extract from all passages, journalled, and return the extractions and a fingerprint of their content."""
+        artifact = self._extraction_artifact(passages)
+        if artifact.complete:
+            facts = artifact.facts()
+            self.accounts.reuse(CONSTRUCTION, artifact.fingerprint, facts["usage"], facts["seconds"])
+        else:
+            _extract(self, artifact, passages)
+        file = artifact.path / EXTRACTION
+        found = [_as_extraction(record) for record in read_lines(file)]
+        self.counts["extraction"] = {**statistics(found), **self.methods.extraction.counts(passages, self.root)}
+        self.report(f"extraction: {described(found)}")
+        return found, file_hash(file)
 
     def graph(self, passages: Sequence[Passage]) -> tuple[AtomEntityGraph, str]:
         """Build or load the graph over the passages, and return it with the artifact's fingerprint."""
-        extractions, extraction = self.extraction(passages)
-        artifact = self.store.artifact(
-            "graph",
-            extraction=extraction,
-            encoder=self.encoder.fingerprint,
-            config=dataclasses.asdict(self.config.graph),
-            code=code_hash(graph_stage.graph, graph_stage.storage),
-        )
+        with self.accounts.module(CONSTRUCTION):
+            return self._graph(passages)
+
+    def _graph(self, passages: Sequence[Passage]) -> tuple[AtomEntityGraph, str]:
+        extractions, content = self.extraction(passages)
+        started = time.perf_counter()
+        artifact = self._graph_artifact(passages, content)
         if artifact.complete:
             built = graph_stage.load(artifact.path)
+            self.accounts.reuse(CONSTRUCTION, artifact.fingerprint, {"rows": []}, artifact.facts()["seconds"])
         else:
             built = graph_stage.build(passages, extractions, self.config.graph, self.encoder, self.device)
             graph_stage.save(built, artifact.path)
-            artifact.finish(counts=dict(built.counts))
+            self.accounts.made(artifact.fingerprint)
+            artifact.finish(counts=dict(built.counts), seconds=time.perf_counter() - started)
         self.counts["graph"] = dict(built.counts)
         self.report(f"graph: {len(built.atoms):,} atoms, {len(built.entities):,} entities")
         return built, artifact.fingerprint
 
+    def built(self, passages: Sequence[Passage]) -> bool:
+        """Tell whether extraction and graph are there already."""
+        extraction = self._extraction_artifact(passages)
+        return extraction.complete and self._graph_artifact(passages, file_hash(extraction.path / EXTRACTION)).complete
+
+    def _extraction_artifact(self, passages: Sequence[Passage]) -> Artifact:
+        method = self.methods.extraction
+        return self.store.artifact(
+            "extraction",
+            passages=passages_fingerprint(passages),
+            **identity(self, method),
+            code=code_hash(method),
+        )
+
+    def _graph_artifact(self, passages: Sequence[Passage], content: str) -> Artifact:
+        return self.store.artifact(
+            "graph",
+            passages=passages_fingerprint(passages),
+            extraction=content,
+            encoder=self.encoder.fingerprint,
+            config=dataclasses.asdict(self.config.graph),
+            code=code_hash(graph_stage.graph, graph_stage.storage),
+        )
+
     def effective(self, queries: Sequence[Query]) -> list[EffectiveQuery]:
         """Decompose the questions and find the mentions of each effective query (cached)."""
-        decomposition, mentions = self.methods.decomposition, self.methods.mentions
-        asked: list[Any] = [decomposition, *([mentions] if self.methods.linking.needs_mentions else [])]
-        if self.read_only:
-            return self._effective(queries)[0]
-        artifact = self.store.artifact(
-            "queries",
-            queries=fingerprint([(query.id, query.question) for query in queries]),
-            methods=[spec(method) for method in asked],
-            files=[file_hash(path) for method in asked for path in method.source_files(self.root)],
-            models=[model for method in asked for model in method.models()],
-            code=code_hash(*asked),
-        )
-        file = artifact.path / "effective.jsonl"
-        if not artifact.complete:
-            found, counts = self._effective(queries)
-            write_text(file, "".join(_json_line(dataclasses.asdict(item)) for item in found))
-            artifact.finish(counts=counts)
-        self.counts["queries"] = artifact.facts()["counts"]
-        records = [json.loads(line) for line in _lines(file)]
-        return [EffectiveQuery(r["query"], r["text"], tuple(r["mentions"])) for r in records]
+        with self.accounts.module(DECOMPOSITION):
+            kept = keep(
+                self,
+                "queries",
+                [self.methods.decomposition, *([self.methods.mentions] if self.methods.linking.needs_mentions else [])],
+                lambda: self._effective(queries),
+                queries=fingerprint([(query.id, query.question) for query in queries]),
+            )
+        self.counts["queries"] = dict(kept.counts)
+        return [EffectiveQuery(r["query"], r["text"], tuple(r["mentions"])) for r in kept.records]
 
-    def _effective(self, queries: Sequence[Query]) -> tuple[list[EffectiveQuery], dict[str, int]]:
-        decomposition, mentions = self.methods.decomposition, self.methods.mentions
-        found = decomposition.decompose(queries, self.root)
+    def _effective(self, queries: Sequence[Query]) -> tuple[list[dict[str, Any]], dict[str, int]]:
+        decomposition, mentions, watch = self.methods.decomposition, self.methods.mentions, self.accounts.watch()
+        found = decomposition.decompose(queries, self.root, **self.askers.to(decomposition))
         counts = {f"decomposition.{name}": n for name, n in decomposition.counts(queries, self.root).items()}
         if self.methods.linking.needs_mentions:
-            names = mentions.mentions(found, queries, self.root)
+            names = mentions.mentions(found, queries, self.root, **self.askers.to(mentions))
             found = [dataclasses.replace(e, mentions=m) for e, m in zip(found, names, strict=True)]
             counts |= {f"mentions.{name}": n for name, n in mentions.counts(queries, self.root).items()}
-        return found, counts
+        for row in watch.usage()["rows"]:
+            counts |= {f"{row['task']}.{name}": n for name, n in row["counts"].items()}
+        return [dataclasses.asdict(item) for item in found], counts
 
 
 EXTRACTION = "extraction.jsonl"
-
-
-def spec(method: Any) -> dict[str, Any]:
-    """Return a method as plain values: its class and its parameters, paths left out (files are hashed)."""
-    params = {f.name: getattr(method, f.name) for f in dataclasses.fields(method) if f.name != "path"}
-    return {"class": type(method).__qualname__, **params}
 
 
 def sample(queries: Sequence[Query], size: int | None, seed: int) -> tuple[Query, ...]:
@@ -212,36 +258,33 @@ def passages_fingerprint(passages: Sequence[Passage]) -> str:
     return fingerprint([dataclasses.astuple(passage) for passage in passages])
 
 
-def _extract(
-    artifact: Artifact, method: Extractor, passages: Sequence[Passage], root: Path | None, workers: int
-) -> None:
-    """Extract what no journal holds yet, write all in order, then drop the journals."""
-    known = {record["key"]: record["extraction"] for record in artifact.journalled()}
+def _extract(pipeline: Pipeline, artifact: Artifact, passages: Sequence[Passage]) -> None:
+    """Extract what no journal holds yet and write all in order; then finish, unless a model gave no usable reply."""
+    method, started, watch = pipeline.methods.extraction, time.perf_counter(), pipeline.accounts.watch()
+    journals = list(artifact.journals())
+    known = {record["key"]: record["extraction"] for records in journals for record in records}
+    earlier = added([records[-1]["usage"] for records in journals if records and "usage" in records[-1]])
+    pipeline.accounts.reuse(CONSTRUCTION, artifact.fingerprint, earlier)
     content = {passage.id: passages_fingerprint([passage]) for passage in passages}
     rest = [passage for passage in passages if content[passage.id] not in known]
     if rest:
         with artifact.journal().open("a", encoding="utf-8") as journal:
-            found = method.extract(rest, root, workers)
+            found = method.extract(rest, pipeline.root, pipeline.workers, **pipeline.askers.to(method))
             for passage, extraction in zip(rest, progress(found, len(rest), "extraction"), strict=True):
-                record = dataclasses.asdict(extraction)
-                known[content[passage.id]] = record
-                journal.write(_json_line({"key": content[passage.id], "extraction": record}))
-                journal.flush()
+                record = {"key": content[passage.id], "extraction": dataclasses.asdict(extraction)}
+                known[record["key"]] = record["extraction"]
+                if extraction.status != "quarantined" and not watch.estimated():
+                    journal.write(json_line(record | ({"usage": watch.usage()} if method.role else {})))
+                    journal.flush()
     records = [known[content[passage.id]] for passage in passages]
-    write_text(artifact.path / EXTRACTION, "".join(_json_line(record) for record in records))
-    artifact.finish(counts=dict(method.counts(passages, root)))
-    artifact.drop_journals()
+    write_text(artifact.path / EXTRACTION, "".join(json_line(record) for record in records))
+    if pipeline.finished("extraction", watch):
+        usage = added([earlier, watch.usage()])
+        artifact.finish(usage=usage, seconds=time.perf_counter() - started)
+        artifact.drop_journals()
 
 
 def _as_extraction(record: dict[str, Any]) -> Extraction:
     atoms = tuple(ExtractedAtom(**{**atom, "entities": tuple(atom["entities"])}) for atom in record["atoms"])
     triples = tuple((s, r, o) for s, r, o in record["triples"])
-    return Extraction(record["passage_id"], tuple(record["entities"]), triples, atoms, record["status"])
-
-
-def _json_line(record: Any) -> str:
-    return json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
-
-
-def _lines(path: Path) -> list[str]:
-    return [line for line in path.read_text(encoding="utf-8").split("\n") if line]
+    return Extraction(**{**record, "entities": tuple(record["entities"]), "triples": triples, "atoms": atoms})

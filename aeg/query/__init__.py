@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from aeg.query import both, decomposition, embedding, lexical, mentions
-from aeg.query.base import DECOMPOSITIONS, LINKERS, MENTIONS, Decomposition, Link, Linker, MentionExtractor
-from aeg.query.seeds import SeedTrace, build_seeds, needs_atoms
+from aeg.query import both, decomposition, embedding, lexical, llm, mentions
+from aeg.query.base import DECOMPOSITIONS, LINKERS, MENTIONS, Decomposition, Linker, MentionExtractor
+from aeg.query.links import Link, Links
+from aeg.query.seeds import SeedTrace, build_seeds, needs_atoms, query_keys
 
 __all__ = [
     "DECOMPOSITIONS",
@@ -13,6 +14,7 @@ __all__ = [
     "Decomposition",
     "Link",
     "Linker",
+    "Links",
     "MentionExtractor",
     "SeedTrace",
     "both",
@@ -20,6 +22,8 @@ __all__ = [
     "decomposition",
     "embedding",
     "lexical",
+    "llm",
     "mentions",
     "needs_atoms",
+    "query_keys",
 ]

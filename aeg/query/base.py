@@ -6,42 +6,72 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from aeg.config.ranges import Checked
 from aeg.core.records import EffectiveQuery, Query
 from aeg.core.sources import Sourced
 from aeg.core.tables import EntityTable
+from aeg.query.links import Links
 from aeg.registry import Registry
 
-
-@dataclass(frozen=True)
-class Link:
-    """A mention tied to an entity: the entity's row, its seed weight, and the words that led to it."""
-
-    entity: int
-    weight: float
-    mention: str
+if TYPE_CHECKING:
+    from aeg.backends.llm import Asker
 
 
 @dataclass(frozen=True)
 class Decomposition(Sourced, ABC):
-    """Turns questions into effective queries (paper, section 3.2, eq. 4)."""
+    """Turns questions into effective queries (paper, section 3.2, eq. 4).
+
+    Attributes:
+        role: which of the config's language models the method asks (`reader`); empty where it needs none.
+        prompts: names of the prompts it uses.
+    """
+
+    role: ClassVar[str] = ""
+    prompts: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
-    def decompose(self, queries: Sequence[Query], root: Path | None = None) -> list[EffectiveQuery]:
-        """Return the effective queries: each question itself first, then its sub-questions, in question order."""
+    def decompose(
+        self, queries: Sequence[Query], root: Path | None = None, llm: Asker | None = None
+    ) -> list[EffectiveQuery]:
+        """Return the effective queries: each question itself first, then its sub-questions, in question order.
+
+        Args:
+            queries: the questions.
+            root: the folder that relative paths in the parameters start from.
+            llm: the model of the method's `role`; ignored by methods that need none.
+        """
 
 
 @dataclass(frozen=True)
 class MentionExtractor(Sourced, ABC):
-    """Finds the entity mentions of effective queries."""
+    """Finds the entity mentions of effective queries.
+
+    Attributes:
+        role: which of the config's language models the method asks (`reader`); empty where it needs none.
+        prompts: names of the prompts it uses.
+    """
+
+    role: ClassVar[str] = ""
+    prompts: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def mentions(
-        self, effective: Sequence[EffectiveQuery], queries: Sequence[Query], root: Path | None = None
+        self,
+        effective: Sequence[EffectiveQuery],
+        queries: Sequence[Query],
+        root: Path | None = None,
+        llm: Asker | None = None,
     ) -> list[tuple[str, ...]]:
-        """Return the mentions of each effective query; `effective[i].query` is a row of `queries`."""
+        """Return the mentions of each effective query; `effective[i].query` is a row of `queries`.
+
+        Args:
+            effective: the effective queries.
+            queries: the questions.
+            root: the folder that relative paths in the parameters start from.
+            llm: the model of the method's `role`; ignored by methods that need none.
+        """
 
 
 @dataclass(frozen=True)
@@ -51,10 +81,10 @@ class Linker(Checked, ABC):
     needs_mentions: ClassVar[bool] = False
 
     @abstractmethod
-    def link(
-        self, effective: Sequence[EffectiveQuery], entities: EntityTable, encoder: Any | None = None
-    ) -> list[tuple[Link, ...]]:
+    def link(self, effective: Sequence[EffectiveQuery], entities: EntityTable, encoder: Any | None = None) -> Links:
         """Return the links of each effective query, strongest first, each entity at most once.
+
+        A method that finds them query by query returns `Links.from_lists(found)`.
 
         Args:
             effective: what to link, with mentions where the linker uses them.

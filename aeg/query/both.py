@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import torch
+
 from aeg.config.ranges import param
 from aeg.core.records import EffectiveQuery
 from aeg.core.tables import EntityTable
-from aeg.query.base import LINKERS, Link, Linker
+from aeg.query.base import LINKERS, Linker
 from aeg.query.embedding import Embedding
 from aeg.query.lexical import Lexical
+from aeg.query.links import Links
 
 
 @LINKERS.register("both")
@@ -35,9 +38,7 @@ class Both(Linker):
     top_k: int = param(20, ge=1)
     threshold: float = param(0.3, ge=0, lt=1)
 
-    def link(
-        self, effective: Sequence[EffectiveQuery], entities: EntityTable, encoder: Any | None = None
-    ) -> list[tuple[Link, ...]]:
+    def link(self, effective: Sequence[EffectiveQuery], entities: EntityTable, encoder: Any | None = None) -> Links:
         """Return the links of each effective query, strongest first, equal weights in row order.
 
         Raises:
@@ -45,17 +46,6 @@ class Both(Linker):
             DataError: if an embedding link is wanted and the entities have no embeddings.
         """
         lexical = Lexical(self.max_tokens, self.lower_case_tokens, self.use_mentions).link(effective, entities)
-        wanted = [n for n, links in enumerate(lexical) if self.mode == "union" or not links]
-        embedded = Embedding(self.top_k, self.threshold).link([effective[n] for n in wanted], entities, encoder)
-        found = list(lexical)
-        for n, links in zip(wanted, embedded, strict=True):
-            found[n] = _united(lexical[n], links)
-        return found
-
-
-def _united(first: Sequence[Link], second: Sequence[Link]) -> tuple[Link, ...]:
-    best: dict[int, Link] = {}
-    for link in (*first, *second):
-        if link.entity not in best or link.weight > best[link.entity].weight:
-            best[link.entity] = link
-    return tuple(sorted(best.values(), key=lambda link: (-link.weight, link.entity)))
+        which = (lexical.sizes == 0).nonzero().squeeze(1) if self.mode == "fallback" else torch.arange(len(lexical))
+        wanted = [effective[at] for at in which.tolist()]
+        return lexical.united(which, Embedding(self.top_k, self.threshold).link(wanted, entities, encoder))

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aeg.config.ranges import param
 from aeg.core.files import BUILTIN
@@ -13,6 +14,9 @@ from aeg.core.keys import atom_text
 from aeg.core.records import EffectiveQuery, Query
 from aeg.query.analysis import locate, read_analyses
 from aeg.query.base import DECOMPOSITIONS, Decomposition
+
+if TYPE_CHECKING:
+    from aeg.backends.llm import Asker
 
 
 @DECOMPOSITIONS.register("none")
@@ -25,7 +29,9 @@ class NoDecomposition(Decomposition):
         ['Who leads Tarn Lab?']
     """
 
-    def decompose(self, queries: Sequence[Query], root: Path | None = None) -> list[EffectiveQuery]:
+    def decompose(
+        self, queries: Sequence[Query], root: Path | None = None, llm: Asker | None = None
+    ) -> list[EffectiveQuery]:
         """Return one effective query a question, in order."""
         return [EffectiveQuery(row, query.question) for row, query in enumerate(queries)]
 
@@ -53,7 +59,9 @@ class RecordedDecomposition(Decomposition):
     max_sub_questions: int = param(3, ge=0)
     missing: str = param("error", choices=("error", "none"))
 
-    def decompose(self, queries: Sequence[Query], root: Path | None = None) -> list[EffectiveQuery]:
+    def decompose(
+        self, queries: Sequence[Query], root: Path | None = None, llm: Asker | None = None
+    ) -> list[EffectiveQuery]:
         """Return each question followed by its sub-questions, in question order.
 
         Raises:
@@ -63,7 +71,7 @@ class RecordedDecomposition(Decomposition):
         effective = []
         for row, (query, analysis) in enumerate(zip(queries, analyses, strict=True)):
             complex_enough = analysis.complexity >= self.complexity_threshold
-            subs = _distinct(query.question, analysis.sub_questions) if complex_enough else []
+            subs = distinct_questions(query.question, analysis.sub_questions) if complex_enough else []
             effective.append(EffectiveQuery(row, query.question))
             effective.extend(EffectiveQuery(row, text) for text in subs[: self.max_sub_questions])
         return effective
@@ -79,7 +87,7 @@ class RecordedDecomposition(Decomposition):
         found = file.coverage(queries)
         for query, analysis in zip(queries, file.of(queries, self.missing), strict=True):
             if analysis.complexity >= self.complexity_threshold:
-                distinct = len(_distinct(query.question, analysis.sub_questions))
+                distinct = len(distinct_questions(query.question, analysis.sub_questions))
                 kept = min(distinct, self.max_sub_questions)
                 found["decomposed"] += kept > 0
                 found["sub_questions"] += kept
@@ -92,7 +100,13 @@ class RecordedDecomposition(Decomposition):
         return [locate(root, self.path)]
 
 
-def _distinct(question: str, sub_questions: Sequence[str]) -> list[str]:
+def distinct_questions(question: str, sub_questions: Sequence[str]) -> list[str]:
+    """Return the sub-questions that differ from the question and from one another, white space aside.
+
+    Example:
+        >>> distinct_questions("Who leads Tarn Lab?", ["Who  leads Tarn Lab?", "Where is it?", "Where is it? "])
+        ['Where is it?']
+    """
     seen = {atom_text(question)}
     kept = []
     for text in sub_questions:

@@ -14,9 +14,10 @@ from aeg.core.ranking import top_k
 from aeg.core.records import EffectiveQuery
 from aeg.core.tables import EntityTable
 from aeg.errors import ConfigError, DataError
-from aeg.query.base import LINKERS, Link, Linker
+from aeg.query.base import LINKERS, Linker
+from aeg.query.links import Links
 
-_BLOCK = 1 << 25  # similarities held at once
+_BLOCK = 1 << 21  # similarities held at once: as many as the caches hold
 
 
 @LINKERS.register("embedding")
@@ -39,9 +40,7 @@ class Embedding(Linker):
     top_k: int = param(20, ge=1)
     threshold: float = param(0.3, ge=0, lt=1)
 
-    def link(
-        self, effective: Sequence[EffectiveQuery], entities: EntityTable, encoder: Any | None = None
-    ) -> list[tuple[Link, ...]]:
+    def link(self, effective: Sequence[EffectiveQuery], entities: EntityTable, encoder: Any | None = None) -> Links:
         """Return the links of each effective query, strongest first, equal weights in row order.
 
         Raises:
@@ -50,14 +49,25 @@ class Embedding(Linker):
         """
         texts = sorted({mention for item in effective for mention in item.mentions if mention.strip()})
         if not texts or not len(entities):
-            return [() for _ in effective]
+            return Links.from_lists(() for _ in effective)
         rows, scores = self._nearest(texts, entities, encoder)
-        near = {text: list(zip(*pair, strict=True)) for text, *pair in zip(texts, rows, scores, strict=True)}
-        return [self._links(item.mentions, near) for item in effective]
+        at = {text: row for row, text in enumerate(texts)}
+        pairs = [(query, at[m]) for query, item in enumerate(effective) for m in item.mentions if m in at]
+        query, mention = torch.tensor(pairs, dtype=torch.int64).T
+        near = rows[mention]
+        there = near >= 0
+        return Links.strongest(
+            len(effective),
+            query.unsqueeze(1).expand_as(near)[there],
+            near[there],
+            scores[mention][there],
+            mention.unsqueeze(1).expand_as(near)[there],
+            texts,
+            self.top_k,
+        )
 
-    def _nearest(
-        self, texts: Sequence[str], entities: EntityTable, encoder: Any | None
-    ) -> tuple[list[list[int]], list[list[float]]]:
+    def _nearest(self, texts: Sequence[str], entities: EntityTable, encoder: Any | None) -> tuple[Tensor, Tensor]:
+        """Return the rows, −1 where there are fewer, and cosines of each text's nearest entities, [texts, k]."""
         # An entity among the top k of a query is among the top k of the mention that it is nearest to, so the
         # top k of each distinct mention hold all that is needed.
         table = _embeddings(entities)
@@ -72,21 +82,10 @@ class Embedding(Linker):
                 f"linking: got mention embeddings of shape {tuple(vectors.shape)}, expected "
                 f"{(len(texts), table.shape[1])} as the graph's entities; embed both with the same encoder"
             )
-        rows: list[list[int]] = []
-        scores: list[list[float]] = []
+        parts = []
         for block in vectors.split(max(1, _BLOCK // len(table))):
-            found, values = top_k(_above(table @ block.T, self.threshold), min(self.top_k, len(table)))
-            rows += found.tolist()
-            scores += values.tolist()
-        return rows, scores
-
-    def _links(self, mentions: Sequence[str], near: dict[str, list[tuple[int, float]]]) -> tuple[Link, ...]:
-        best: dict[int, Link] = {}
-        for mention in mentions:
-            for row, score in near.get(mention, ()):
-                if row >= 0 and (row not in best or score > best[row].weight):
-                    best[row] = Link(row, score, mention)
-        return tuple(sorted(best.values(), key=lambda link: (-link.weight, link.entity))[: self.top_k])
+            parts.append(top_k(_above(table @ block.T, self.threshold), min(self.top_k, len(table))))
+        return torch.cat([rows for rows, _ in parts]).cpu(), torch.cat([scores for _, scores in parts]).cpu()
 
 
 def _embeddings(entities: EntityTable) -> Tensor:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aeg.backends.nlp import NUMERIC_LABELS, load_pipeline, pipeline_version
 from aeg.config.ranges import param
@@ -18,6 +18,9 @@ from aeg.core.matching import KeyedText, distinct
 from aeg.core.records import EffectiveQuery, Query
 from aeg.query.analysis import locate, read_analyses
 from aeg.query.base import MENTIONS, MentionExtractor
+
+if TYPE_CHECKING:
+    from aeg.backends.llm import Asker
 
 _EDGE_TAGS = frozenset({"DET", "PRON", "PUNCT", "SPACE", "PART", "CCONJ", "ADP", "AUX"})
 _QUOTED = re.compile(
@@ -37,7 +40,11 @@ class QuestionMentions(MentionExtractor):
     """
 
     def mentions(
-        self, effective: Sequence[EffectiveQuery], queries: Sequence[Query], root: Path | None = None
+        self,
+        effective: Sequence[EffectiveQuery],
+        queries: Sequence[Query],
+        root: Path | None = None,
+        llm: Asker | None = None,
     ) -> list[tuple[str, ...]]:
         """Return the text of each effective query."""
         return [(item.text,) for item in effective]
@@ -60,7 +67,11 @@ class RecordedMentions(MentionExtractor):
     missing: str = param("error", choices=("error", "none"))
 
     def mentions(
-        self, effective: Sequence[EffectiveQuery], queries: Sequence[Query], root: Path | None = None
+        self,
+        effective: Sequence[EffectiveQuery],
+        queries: Sequence[Query],
+        root: Path | None = None,
+        llm: Asker | None = None,
     ) -> list[tuple[str, ...]]:
         """Return the mentions of each effective query, distinct by canonical key, in the file's order.
 
@@ -107,7 +118,11 @@ class SyntacticMentions(MentionExtractor):
     batch_size: int = param(128, ge=1)
 
     def mentions(
-        self, effective: Sequence[EffectiveQuery], queries: Sequence[Query], root: Path | None = None
+        self,
+        effective: Sequence[EffectiveQuery],
+        queries: Sequence[Query],
+        root: Path | None = None,
+        llm: Asker | None = None,
     ) -> list[tuple[str, ...]]:
         """Return the mentions of each effective query, distinct by canonical key, by their place in the text.
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,7 +17,7 @@ from aeg.core.records import EffectiveQuery
 from aeg.core.seeds import DenseSeeds, Seeds
 from aeg.core.tables import AtomTable, EntityTable
 from aeg.errors import ConfigError, DataError
-from aeg.query.base import Link
+from aeg.query.links import Links
 from aeg.query.similarity import AtomWeights, nearest_atoms, spread_over_all
 
 
@@ -26,16 +28,22 @@ class SeedTrace:
     Attributes:
         entity_mass, atom_mass: float64 [effective]; the shares of the two parts after normalisation (eq. 6);
             both 0 where there are no seeds.
-        num_entities, num_atoms: int64 [effective]; seeds with a weight above 0.
+        num_entities: int64 [effective]; entities with a weight above 0.
         flags: bool [effective] by name: `fallback` (no linked entity: the nearest atoms are the seeds),
             `no_seeds`, `bad_embedding` (all zero or not finite).
+        atom_weights: r_atom, not scaled.
     """
 
     entity_mass: Tensor
     atom_mass: Tensor
     num_entities: Tensor
-    num_atoms: Tensor
     flags: dict[str, Tensor]
+    atom_weights: AtomWeights
+
+    @cached_property
+    def num_atoms(self) -> Tensor:
+        """Atoms with a weight above 0, int64 [effective]; counted when first asked for."""
+        return torch.where(self.atom_mass > 0, self.atom_weights.counts(), 0)
 
 
 def needs_atoms(config: SeedsConfig) -> bool:
@@ -50,42 +58,43 @@ def needs_atoms(config: SeedsConfig) -> bool:
     return (config.alpha if config.balance == "alpha" else config.atom_share) > 0
 
 
-def query_key(text: str) -> int:
-    """Return a stable signed 64-bit number of a query: the first 8 bytes of its text's SHA-256.
+def query_keys(effective: Sequence[EffectiveQuery]) -> Tensor:
+    """Return a stable signed 64-bit number of each query: the first 8 bytes of its text's SHA-256.
 
     Example:
-        >>> query_key("Who leads Tarn Lab?")
-        -7095483593219571942
+        >>> query_keys([EffectiveQuery(0, "Who leads Tarn Lab?")]).tolist()
+        [-7095483593219571942]
     """
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
+    digests = b"".join(hashlib.sha256(item.text.encode()).digest()[:8] for item in effective)
+    return torch.from_numpy(np.frombuffer(digests, dtype=">i8").astype(np.int64))
 
 
 def build_seeds(
-    effective: Sequence[EffectiveQuery],
-    links: Sequence[Sequence[Link]],
+    links: Links,
     atoms: AtomTable,
     entities: EntityTable,
     query_embeddings: Tensor | None,
     config: SeedsConfig,
     nearest: Any | None = None,
+    keys: Tensor | None = None,
 ) -> tuple[Seeds, SeedTrace]:
     """Return the seeds of the effective queries; atom a is node a, entity e is node `len(atoms) + e`.
 
     r_atom is the cosine of effective query and atom, min-max scaled over the atoms considered (the
     `atom_top_k` nearest, or all): the least similar of them weighs 0, the most similar 1, all 1 where they
-    are equal. With `balance: alpha` π ∝ α · r_atom + r_ent; with `balance: share` the two parts are scaled to
-    sums `atom_share` and 1 − `atom_share`, and one alone gets everything. A query without a linked entity is
-    seeded on its `fallback_top_k` nearest atoms instead and flagged (0: no such fall-back).
+    are equal. With `balance: alpha` π ∝ α · r_atom + w · r_ent (w: `entity_weight`); with `balance: share` the two
+    parts are scaled to sums `atom_share` and 1 − `atom_share`, and one alone gets everything. A query without a
+    linked entity is seeded on its `fallback_top_k` nearest atoms instead and flagged (0: no such fall-back).
 
     Args:
-        effective: the effective queries.
-        links: for each its linked entities, each at most once.
+        links: the linked entities of each effective query.
         atoms: the graph's atoms, with embeddings where any are needed.
         entities: the graph's entities.
         query_embeddings: [effective, d], unit rows; None where nothing was embedded. A row that is all zero
             or not finite counts as not embedded and is flagged.
         config: the balance.
         nearest: an index over the atoms, `search(queries, k) -> (scores, rows)`; exact search where None.
+        keys: int64 [effective], `query_keys`; what random numbers of stochastic methods are keyed by.
 
     Raises:
         ConfigError: if atoms are to be seeded and there are no query embeddings.
@@ -93,12 +102,15 @@ def build_seeds(
 
     Source: section 3.3, eq. 5 and 6.
     """
-    count, num_nodes = len(effective), len(atoms) + len(entities)
-    vectors, queries = _embeddings(effective, atoms, query_embeddings, config)
+    count, num_nodes = len(links), len(atoms) + len(entities)
+    vectors, queries = _embeddings(count, atoms, query_embeddings, config)
+    if keys is not None and len(keys) != count:
+        raise DataError(f"seeds: got {len(keys)} keys, expected {count}, one for each effective query")
     device = torch.device("cpu") if queries is None else queries.device
-    column, row, weight = _entity_part(links, count, len(entities))
-    entity_sum = torch.zeros(count, dtype=torch.float64).index_add_(0, column, weight)  # on the CPU: in order
-    column, row, weight, entity_sum = (part.to(device) for part in (column, row, weight, entity_sum))
+    links.check(len(entities))
+    entity_sum = torch.zeros(count, dtype=torch.float64).index_add_(0, links.queries, links.weights)  # in order
+    linked = (links.queries, links.entities, links.weights, entity_sum)
+    column, row, weight, entity_sum = (part.to(device) for part in linked)
     usable, bad = _usable(queries, count, device)
     usable &= len(atoms) > 0
     fallback = (entity_sum == 0) & usable & (config.fallback_top_k > 0)
@@ -115,35 +127,18 @@ def build_seeds(
         torch.cat([found.row, row + len(atoms)]),
         torch.cat([found.weight * atom_factor[found.column], weight * entity_factor[column]]),
     )
-    keys = torch.tensor([query_key(item.text) for item in effective], dtype=torch.int64, device=device)
+    keys = None if keys is None else keys.to(device)
     seeds = Seeds(num_nodes, *sparse, dense=_dense(found, atom_factor), keys=keys, flags=flags)
     some = torch.where(total > 0, total, torch.ones_like(total))
     num_entities = torch.bincount(column[weight * entity_factor[column] > 0], minlength=count)
-    num_atoms = torch.where(atom_mass > 0, found.count, 0)
-    return seeds, SeedTrace(entity_mass / some, atom_mass / some, num_entities, num_atoms, flags)
-
-
-def _entity_part(links: Sequence[Sequence[Link]], queries: int, entities: int) -> tuple[Tensor, Tensor, Tensor]:
-    if len(links) != queries:
-        raise DataError(f"seeds: got links of {len(links)} queries, expected {queries}, one for each effective query")
-    flat = [(at, link) for at, found in enumerate(links) for link in found]
-    column = torch.tensor([at for at, _ in flat], dtype=torch.int64)
-    row = torch.tensor([link.entity for _, link in flat], dtype=torch.int64)
-    weight = torch.tensor([link.weight for _, link in flat], dtype=torch.float64)
-    if len(flat) and not 0 <= int(row.min()) <= int(row.max()) < entities:
-        raise DataError(
-            f"seeds: got links to entities {int(row.min())} to {int(row.max())}, expected 0 to {entities - 1}"
-        )
-    if not bool((torch.isfinite(weight) & (weight >= 0)).all()):
-        raise DataError(f"seeds: got a link of weight {float(weight.min())}, expected finite weights >= 0")
-    return column, row, weight
+    return seeds, SeedTrace(entity_mass / some, atom_mass / some, num_entities, flags, found)
 
 
 def _embeddings(
-    effective: Sequence[EffectiveQuery], atoms: AtomTable, queries: Tensor | None, config: SeedsConfig
+    count: int, atoms: AtomTable, queries: Tensor | None, config: SeedsConfig
 ) -> tuple[Tensor | None, Tensor | None]:
     if queries is None:
-        if needs_atoms(config) and len(effective) and len(atoms):
+        if needs_atoms(config) and count and len(atoms):
             name, value = ("alpha", config.alpha) if config.balance == "alpha" else ("atom_share", config.atom_share)
             raise ConfigError(
                 f"seeds: got no query embeddings, expected some, as {name} = {value:g} seeds atoms by "
@@ -152,7 +147,7 @@ def _embeddings(
         return None, None
     if atoms.embeddings is None:
         raise DataError("seeds: got query embeddings, but atoms without any; build the graph with the same encoder")
-    expected = (len(effective), atoms.embeddings.shape[1])
+    expected = (count, atoms.embeddings.shape[1])
     if tuple(queries.shape) != expected:
         raise DataError(f"seeds: got query embeddings {tuple(queries.shape)}, expected {expected}, as the atoms have")
     return atoms.embeddings, queries.to(atoms.embeddings)
@@ -191,7 +186,7 @@ def _factors(entity_sum: Tensor, atom_sum: Tensor, fallback: Tensor, config: See
     """Return the factors of a query's entity weights and of its atom weights, float64 [effective]."""
     one = torch.ones_like(entity_sum)
     if config.balance == "alpha":
-        return one, torch.where(fallback, one, one * config.alpha)
+        return one * config.entity_weight, torch.where(fallback, one, one * config.alpha)
     both = (entity_sum > 0) & (atom_sum > 0)
     entity_share = torch.where(both, one - config.atom_share, one)
     atom_share = torch.where(both, one * config.atom_share, one)

@@ -11,7 +11,7 @@ from torch import Tensor
 from aeg.backends.nearest import build_index
 from aeg.core.ranking import TIE
 
-_BLOCK = 1 << 25  # similarities held at once
+_BLOCK = 1 << 22  # similarities held at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class AtomWeights:
         column, row, weight: int64, int64 and float64 [entries]: query, atom and weight above 0.
         scale, offset: float64 [queries]; the weight on every atom is max(0, scale · cosine + offset).
         total: float64 [queries], the sum of a query's weights.
-        count: int64 [queries], the number of weights above 0.
+        count: int64 [queries], the number of sparse weights above 0.
         vectors, queries: the embeddings of the affine part, None where there is none.
     """
 
@@ -59,7 +59,7 @@ class AtomWeights:
         )
 
     def with_all(
-        self, which: Tensor, spread: tuple[Tensor, Tensor, Tensor, Tensor], vectors: Tensor, queries: Tensor
+        self, which: Tensor, spread: tuple[Tensor, Tensor, Tensor], vectors: Tensor, queries: Tensor
     ) -> AtomWeights:
         """Return these weights with those of the queries `which` (bool) set from `spread_over_all`.
 
@@ -67,16 +67,26 @@ class AtomWeights:
         not finite does no harm.
         """
         at = which.nonzero().squeeze(1)
-        scale, offset, total, count = spread
+        scale, offset, total = spread
         return replace(
             self,
             scale=self.scale.index_add(0, at, scale),
             offset=self.offset.index_add(0, at, offset),
             total=self.total.index_add(0, at, total),
-            count=self.count.index_add(0, at, count),
             vectors=vectors,
             queries=torch.where(which.unsqueeze(1), queries, torch.zeros_like(queries)),
         )
+
+    def counts(self) -> Tensor:
+        """Return the number of each query's weights above 0, int64 [queries]; this computes similarities again."""
+        if self.vectors is None or self.queries is None:
+            return self.count
+        parts = []
+        for block in _blocks(self.queries, self.vectors):
+            cosines = block @ self.vectors.T
+            parts.append((cosines > cosines.amin(1, keepdim=True)).sum(1))
+        everything = torch.where(self.offset > 0, len(self.vectors), 0)
+        return self.count + torch.where(self.scale > 0, torch.cat(parts), everything)
 
 
 def nearest_atoms(vectors: Tensor, queries: Tensor, k: int, index: Any | None = None) -> tuple[Tensor, Tensor]:
@@ -109,26 +119,24 @@ def nearest_atoms(vectors: Tensor, queries: Tensor, k: int, index: Any | None = 
     return rows, torch.where(there, weights, torch.zeros_like(weights))
 
 
-def spread_over_all(vectors: Tensor, queries: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return scale and offset of the min-max scaled cosines over all atoms, their sums and positive counts.
+def spread_over_all(vectors: Tensor, queries: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return scale and offset of the min-max scaled cosines over all atoms, and the sum of the scaled ones.
 
     Args:
         vectors: [atoms, d], unit rows, at least one.
         queries: [queries, d], unit rows.
 
     Returns:
-        scale, offset and sum, float64 [queries]; count, int64 [queries].
+        scale, offset and sum, float64 [queries].
     """
-    parts = []
-    for block in queries.split(_block(vectors)):
-        cosines = vectors @ block.T
-        low, high = cosines.amin(0), cosines.amax(0)
-        scale, offset = _min_max(low.double(), high.double())
-        total = cosines.sum(0, dtype=torch.float64) * scale + len(vectors) * offset
-        count = torch.where(scale > 0, (cosines > low).sum(0), len(vectors))
-        parts.append((scale, offset, total, count))
-    scale, offset, total, count = (torch.cat(column) for column in zip(*parts, strict=True))
-    return scale, offset, total, count
+    bounds = []
+    for block in _blocks(queries, vectors):
+        cosines = block @ vectors.T
+        bounds.append(torch.stack([cosines.amin(1), cosines.amax(1)]))
+    low, high = torch.cat(bounds, dim=1).double()
+    scale, offset = _min_max(low, high)
+    total = queries.double() @ vectors.sum(0, dtype=torch.float64)
+    return scale, offset, total * scale + len(vectors) * offset
 
 
 def _min_max(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
@@ -139,5 +147,6 @@ def _min_max(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
     return scale, torch.where(equal, torch.ones_like(span), -low * scale)
 
 
-def _block(vectors: Tensor) -> int:
-    return max(1, _BLOCK // len(vectors))
+def _blocks(queries: Tensor, vectors: Tensor) -> tuple[Tensor, ...]:
+    """Return the queries in equal parts, as wide as the memory allowed: narrow products are slower."""
+    return queries.tensor_split(max(1, -(-len(queries) * len(vectors) // _BLOCK)))

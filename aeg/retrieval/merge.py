@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from aeg.core.ranking import TIE
 from aeg.errors import DataError
@@ -15,6 +17,8 @@ def merge_effective(
     """Return the k best candidates of each question, each with its best score over the effective queries.
 
     Candidates are ordered by score; neighbours closer than 1e-7 relative are in row order.
+
+    Lists that are in this order already, one for each question in turn, are only cut or padded.
 
     Args:
         rows: int64 [effective, candidates]; −1 where there is none.
@@ -37,6 +41,10 @@ def merge_effective(
         [[[7, 4, -1]], [[0.75, 0.5, 0.0]]]
     """
     _check(rows, scores, effective_to_query, num_queries)
+    if len(rows) == num_queries and _ordered(rows, scores, effective_to_query):
+        missing = k - rows.shape[1]
+        scores = scores.masked_fill(rows < 0, 0)
+        return pad(rows, (0, missing), value=-1), pad(scores, (0, missing))  # a negative pad cuts
     query, row, score = _best(rows, scores, effective_to_query.to(rows.device))
     order = torch.argsort(score, descending=True, stable=True)
     order = order[torch.argsort(query[order], stable=True)]  # by question, score, row
@@ -53,6 +61,18 @@ def merge_effective(
     out_rows[query[kept], rank[kept]] = row[kept]
     out_scores[query[kept], rank[kept]] = score[kept]
     return out_rows, out_scores
+
+
+def _ordered(rows: Tensor, scores: Tensor, query_of: Tensor) -> bool:
+    """Tell whether list i is of question i, each in order, by score and by row within ties, and no row in it twice."""
+    if not torch.equal(query_of.cpu(), torch.arange(len(rows))):
+        return False
+    apart = (scores[:, :-1] - scores[:, 1:]) > TIE * scores[:, :-1].abs()
+    follows = (rows[:, :-1] >= 0) & (apart | (rows[:, 1:] > rows[:, :-1]))
+    if not bool((follows | (rows[:, 1:] < 0)).all()):
+        return False
+    by_row = np.sort(rows.cpu().numpy(), axis=1)
+    return not bool(((by_row[:, 1:] == by_row[:, :-1]) & (by_row[:, 1:] >= 0)).any())
 
 
 def _best(rows: Tensor, scores: Tensor, query_of: Tensor) -> tuple[Tensor, Tensor, Tensor]:

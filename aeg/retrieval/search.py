@@ -12,11 +12,11 @@ from torch import Tensor
 
 from aeg.config.schema import RetrievalConfig
 from aeg.core.operator import Operator
-from aeg.core.ranking import top_k
+from aeg.core.ranking import TopK
 from aeg.core.records import Passage
 from aeg.core.seeds import Seeds
 from aeg.core.tables import AtomTable
-from aeg.core.tensors import csr_matrix, row_pointers
+from aeg.retrieval.incidence import Incidence
 from aeg.retrieval.merge import merge_effective
 
 _TILE = 64
@@ -25,8 +25,8 @@ _TILE = 64
 class Scorer(Protocol):
     """What retrieval needs of a propagation method: scores and info, tile by tile."""
 
-    def tiles(self, op: Operator, seeds: Seeds, context: Any) -> Iterator[tuple[int, Tensor, Any]]:
-        """Yield (first query, scores [nodes, columns], info)."""
+    def tiles(self, op: Operator, seeds: Seeds, context: Any, rows: int | None) -> Iterator[tuple[int, Tensor, Any]]:
+        """Yield (first query, scores [rows, columns] of the first nodes, info)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +36,8 @@ class Retrieved:
     Attributes:
         atoms, atom_scores: [questions, depth], rows of atoms; −1 and 0 where there are fewer.
         documents, document_scores: [questions, passage_top_k], rows of `DocumentMap.ids`; likewise.
+        candidates, candidate_scores: [questions, width], the union of each effective query's `top_k` best atoms, each
+            with its best score (eq. 9 and 10); likewise.
         infos: the method's info of each tile of effective queries, in order.
         seconds: wall time of propagation and ranking, all questions together.
     """
@@ -44,6 +46,8 @@ class Retrieved:
     atom_scores: Tensor
     documents: Tensor
     document_scores: Tensor
+    candidates: Tensor
+    candidate_scores: Tensor
     infos: list[Any]
     seconds: float
 
@@ -60,51 +64,39 @@ class DocumentMap:
     ) -> None:
         self.ids = sorted({passage.doc_id for passage in passages})
         row = {doc_id: at for at, doc_id in enumerate(self.ids)}
-        self._document = torch.tensor([row[passage.doc_id] for passage in passages], device=device)
-        pairs = torch.unique(torch.stack([atoms.occurrence_passage, atoms.occurrence_atom]), dim=1)
-        self._passage, self._atom = pairs[0].to(device), pairs[1].to(device)
-        self._atoms = len(atoms)
-        self._matrix: Tensor | None = None
-        if how == "sum":
-            crow = row_pointers(pairs[0], len(passages))
-            self._matrix = csr_matrix(crow, pairs[1], torch.ones(pairs.shape[1]), (len(passages), len(atoms))).to(
-                device
-            )
+        document = torch.tensor([row[passage.doc_id] for passage in passages], dtype=torch.int64)
+        pairs = torch.stack([atoms.occurrence_passage, atoms.occurrence_atom])
+        self._of_atoms = Incidence(torch.stack([document[pairs[0]], pairs[1]]), len(self.ids), len(atoms), device)
+        self._of_passages = Incidence(
+            torch.stack([document, torch.arange(len(passages))]), len(self.ids), len(passages), device
+        )
+        whole = torch.equal(document, torch.arange(len(passages)))  # a passage is a document, in the same order
+        self._split = None if whole else self._of_passages
+        self._passages = Incidence(pairs, len(passages), len(atoms), device) if how == "sum" else None
 
     def scores(self, atom_scores: Tensor) -> Tensor:
-        """Return the documents' scores [documents, columns] for scores of atoms [atoms, columns]."""
-        passages = self._best(atom_scores) if self._matrix is None else self._matrix @ atom_scores
-        return self._documents(passages)
+        """Return the documents' scores [documents, columns] for scores of atoms [atoms, columns], not negative."""
+        if self._passages is None:
+            return self._of_atoms.largest(atom_scores)
+        passages = self._passages.total(atom_scores)
+        return passages if self._split is None else self._split.largest(passages)
 
     def from_atoms(self, rows: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Return the k best documents of ranked atoms [queries, n] (row −1: none), each by its best atom."""
-        tiles = self._spread(rows, scores, self._atoms)
-        return _joined([top_k(self._documents(self._best(tile)), k) for tile in tiles], k, rows)
+        return self._from(self._of_atoms, rows, scores, k)
 
     def from_passages(self, rows: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Return the k best documents of ranked passages [queries, n] (row −1: none), each by its best passage."""
-        tiles = self._spread(rows, scores, len(self._document))
-        return _joined([top_k(self._documents(tile), k) for tile in tiles], k, rows)
+        return self._from(self._of_passages, rows, scores, k)
 
-    def _spread(self, rows: Tensor, scores: Tensor, count: int) -> Iterator[Tensor]:
-        """Yield scores [count, queries] of some queries at a time, zero where a row is not ranked."""
-        device = self._document.device
+    def _from(self, members: Incidence, rows: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        best = TopK(k)
         for some, values in zip(rows.split(_TILE), scores.split(_TILE), strict=True):
-            out = torch.zeros(count + 1, len(some), device=device)
-            out.scatter_(0, some.T.to(device).remainder(count + 1), values.T.to(device))
-            yield out[:count]
-
-    def _documents(self, passages: Tensor) -> Tensor:
-        return _largest(passages, self._document, len(self.ids))
-
-    def _best(self, atom_scores: Tensor) -> Tensor:
-        return _largest(atom_scores[self._atom], self._passage, len(self._document))
-
-
-def _largest(values: Tensor, group: Tensor, count: int) -> Tensor:
-    """The largest value, at least 0, of each group of rows: [count, columns] for values [rows, columns]."""
-    out = values.new_zeros(count, values.shape[1])
-    return out.scatter_reduce_(0, group.unsqueeze(1).expand_as(values), values, "amax")
+            spread = torch.zeros(members.columns + 1, len(some), device=members.device)
+            index = some.T.to(spread.device).remainder(members.columns + 1)
+            spread.scatter_(0, index, values.T.to(spread))
+            best.add(members.largest(spread[: members.columns]))
+        return best.result()
 
 
 def retrieve(
@@ -126,20 +118,36 @@ def retrieve(
         Paper, eq. 8 to 10.
     """
     started = time.perf_counter()
-    parts: list[tuple[Tensor, ...]] = []
+    best_atoms, best_documents = TopK(config.depth), TopK(config.passage_top_k)
     infos = []
-    for _, scores, info in method.tiles(op, seeds, context):
-        best = top_k(scores[:num_atoms], config.depth)
-        found = top_k(documents.scores(scores[:num_atoms]), config.passage_top_k)
-        parts.append(tuple(part.cpu() for part in (*best, *found)))
+    for _, scores, info in method.tiles(op, seeds, context, num_atoms):
+        best_atoms.add(scores)
+        best_documents.add(documents.scores(scores))
         infos.append(info)
-    columns = [torch.cat(column) for column in zip(*parts, strict=True)]
-    atoms = merge_effective(columns[0], columns[1], effective_to_query, num_queries, config.depth)
-    found = merge_effective(columns[2], columns[3], effective_to_query, num_queries, config.passage_top_k)
-    return Retrieved(*atoms, *found, infos=infos, seconds=time.perf_counter() - started)
+    ranked = best_atoms.result()
+    atoms = merge_effective(*ranked, effective_to_query, num_queries, config.depth)
+    found = merge_effective(*best_documents.result(), effective_to_query, num_queries, config.passage_top_k)
+    candidates = united(*ranked, effective_to_query, num_queries, config.top_k)
+    return Retrieved(*atoms, *found, *candidates, infos=infos, seconds=time.perf_counter() - started)
 
 
-def _joined(parts: list[tuple[Tensor, Tensor]], k: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    if not parts:
-        return like.new_full((0, k), -1), torch.zeros(0, k, device=like.device)
-    return torch.cat([rows for rows, _ in parts]), torch.cat([scores for _, scores in parts])
+def united(rows: Tensor, scores: Tensor, effective_to_query: Tensor, num_queries: int, k: int) -> tuple[Tensor, Tensor]:
+    """Return the candidates of each question: the union of the k best of its effective queries.
+
+    Args:
+        rows: int64 [effective, n], best first; −1 where there is none.
+        scores: [effective, n].
+        effective_to_query: int64 [effective].
+        num_queries: the number of questions.
+        k: candidates that an effective query brings.
+
+    Source:
+        Paper, eq. 9 and 10.
+
+    Example:
+        >>> rows, scores = torch.tensor([[4, 7, 1], [7, 2, 3]]), torch.tensor([[0.5, 0.25, 0.2], [0.75, 0.3, 0.1]])
+        >>> united(rows, scores, torch.tensor([0, 0]), 1, 2)[0].tolist()
+        [[7, 4, 2, -1]]
+    """
+    most = int(torch.bincount(effective_to_query, minlength=1).max())
+    return merge_effective(rows[:, :k], scores[:, :k], effective_to_query, num_queries, max(k * most, 1))

@@ -76,6 +76,8 @@ class Index(ABC):
         """Return the best k of `wanted` candidates, asking for more where the last ones may tie with the k-th."""
         wanted = min(wanted, len(self))
         found, candidates = self._candidates(queries, wanted)
+        near = found >= found[:, k - 1 : k] - 2 * slack()  # others cannot be among the best k
+        candidates = candidates[:, : int(near.sum(1).max())] if len(near) else candidates[:, :k]
         scores, rows = order(exact_scores(queries, self.vectors, candidates), candidates, k)
         if self.exact and wanted < len(self):
             unsure = (found[:, -1] >= found[:, k - 1] - slack()).nonzero().squeeze(1)

@@ -54,14 +54,14 @@ class FaissIndex(Index):
 @INDEXES.register("flat")
 @dataclass(frozen=True)
 class Flat(IndexMethod):
-    """Exact search by faiss where it is installed and works here, else by torch, which the index's notes say."""
+    """Exact search: by torch on the CPU, by faiss on a GPU where it works there, else by torch, as the notes say."""
 
     def build(self, vectors: torch.Tensor, device: torch.device | str = "cpu") -> Index:
         """Return an exact index."""
         device = torch.device(device)
-        fault = cpu_fault() if device.type != "cuda" else gpu_fault(device.index or 0)
-        if device.type not in ("cpu", "cuda"):
-            fault = fault or f"faiss has no {device.type} support"
+        if device.type == "cpu":
+            return TorchIndex(vectors, device)
+        fault = gpu_fault(device.index or 0) if device.type == "cuda" else f"faiss has no {device.type} support"
         if fault:
             logger.info("index flat: exact search in torch (%s)", fault)
             return TorchIndex(vectors, device, notes=(f"flat: searched by torch ({fault})",))
@@ -69,8 +69,6 @@ class Flat(IndexMethod):
 
         index = faiss.IndexFlatIP(vectors.shape[1])
         index.add(_host(vectors))
-        if device.type == "cpu":
-            return FaissIndex(vectors, device, "faiss-flat", index, exact=True)
         moved = gpu_index(index, device.index or 0)
         return FaissIndex(vectors, device, "faiss-gpu-flat", moved, exact=True, most=_GPU_MOST)
 

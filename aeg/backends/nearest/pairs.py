@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import threading
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from typing import Any, NamedTuple
 
 import torch
 
-from aeg.backends.nearest.ranking import TIE, pair_cosines, slack
+from aeg.backends.nearest.cap import nearest, within_cap
+from aeg.backends.nearest.ranking import pair_cosines, slack, squared_lengths
 from aeg.backends.threads import map_threads
 from aeg.core.progress import progress
 
-_CPU_CELLS = 1 << 22
-_GPU_CELLS = 1 << 26
+_CPU_BLOCK = 1024
+_GPU_BLOCK = 8192
+_MOST = 1 << 25  # pairs above the threshold that are held at once
 _UNIT = 2e-6
+
+_Found = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 class Pairs(NamedTuple):
@@ -35,7 +41,10 @@ def neighbours_above(vectors: torch.Tensor, threshold: float, top_k: int, device
     """Return the pairs i < j with cosine at least `threshold`, each once, exactly.
 
     A pair is kept if j is among the `top_k` nearest of i or i among those of j (self excluded; ties closer than
-    1e-7 by row ascending). Works on blocks of rows: memory is bounded by a block and by n times `top_k`.
+    1e-7 by row ascending). Works on blocks of rows, each two multiplied once; where more than 33 million pairs are
+    above the threshold, they are not held: each row is then multiplied by all and cut to its nearest at once, which
+    takes twice as long. Beside the vectors, memory is bounded by that number of pairs (under 2 GB) and by n times
+    `top_k`.
 
     Args:
         vectors: [n, d], rows of length 1.
@@ -57,88 +66,111 @@ def neighbours_above(vectors: torch.Tensor, threshold: float, top_k: int, device
         raise ValueError(
             f"got vectors {tuple(vectors.shape)}, threshold {threshold}, top_k {top_k}; expected [n, d], [-1, 1], >= 1"
         )
-    unit = vectors.detach().to(device=device, dtype=torch.float32)
-    size = len(unit)
-    if size and not bool((torch.linalg.vector_norm(unit, dim=1) - 1.0).abs().max() < _UNIT):
+    unit = vectors.detach().to(device=device, dtype=torch.float32).contiguous()
+    if len(unit) and not bool((torch.linalg.vector_norm(unit, dim=1) - 1.0).abs().max() < _UNIT):
         raise ValueError("vectors: expected finite rows of length 1; scale them with torch.nn.functional.normalize")
-    on_cpu = unit.device.type == "cpu"
-    cells = _CPU_CELLS if on_cpu else _GPU_CELLS
-    step = max(1, min(cells // max(1, size), size))
-    buffers = threading.local()
+    found = _each_once(unit, threshold)
+    if found is None:
+        src, dst, total = _row_by_row(unit, threshold, top_k)
+    else:
+        kept = within_cap(unit, *found, top_k)
+        src, dst, total = found[0][kept].to(torch.int64), found[1][kept].to(torch.int64), len(kept)
+    cosines = pair_cosines(unit, src, dst, squared_lengths(unit))
+    return Pairs(src.cpu(), dst.cpu(), cosines.cpu(), total - len(src))
 
-    def block(start: int) -> tuple[torch.Tensor, torch.Tensor]:
-        if not hasattr(buffers, "cosines"):
-            buffers.cosines = unit.new_empty(step, size)
-        left, right, cosines = _above(unit, start, buffers.cosines[: size - start], threshold)
-        above = (left < right).sum()
-        left, right = _capped(unit, left, right, cosines, top_k)
-        return above, torch.minimum(left, right) * size + torch.maximum(left, right)
+
+def _each_once(unit: torch.Tensor, threshold: float) -> _Found | None:
+    """Return all pairs i < j at or above the threshold, sorted, int32 and float32; None where they are too many."""
+    step = _block(unit)
+    product = _Product(unit, threshold, step)
+    starts = range(0, len(unit), step)
+    blocks = [(i, j) for i in starts for j in starts if i <= j]
+    stripes: list[_Found] = []
+    held: list[_Found] = []
+    total = 0
+    with closing(_share(unit, lambda at: product.above(*at), blocks)) as found:
+        for (_, j), part in zip(blocks, progress(found, len(blocks), "nearest neighbours", "block"), strict=True):
+            held.append(part)
+            total += len(part[0])
+            if total > _MOST:
+                return None
+            if j + step >= len(unit):
+                stripes.append(_joined(held, len(unit)))
+                held = []
+    return _joined(stripes, len(unit), ordered=True)
+
+
+def _row_by_row(unit: torch.Tensor, threshold: float, top_k: int) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """Return the pairs within the cap, sorted, and the number of pairs at or above the threshold."""
+    size, step = len(unit), _block(unit)
+    product = _Product(unit, threshold, step)
+
+    def rows(start: int) -> tuple[torch.Tensor, int]:
+        stripe = _joined([product.above(start, at, both=True) for at in range(0, size, step)], size)
+        best = nearest(unit, stripe[0].to(torch.int64), stripe[1].to(torch.int64), stripe[2], top_k)
+        left, right = (part[best].to(torch.int64) for part in stripe[:2])
+        return torch.minimum(left, right) * size + torch.maximum(left, right), len(stripe[0])
 
     starts = range(0, size, step)
-    found = map_threads(block, starts) if on_cpu else map(block, starts)
-    blocks = list(progress(found, len(starts), "nearest neighbours", "block"))
-    total = sum(int(above) for above, _ in blocks)
-    kept = [torch.empty(0, dtype=torch.int64, device=unit.device), *(keys for _, keys in blocks)]
-    keys = torch.unique(torch.cat(kept))
-    src, dst = keys // max(1, size), keys % max(1, size)
-    cosines = pair_cosines(unit, src, dst)
-    return Pairs(src.cpu(), dst.cpu(), cosines.cpu(), total - len(keys))
+    parts = list(progress(_share(unit, rows, starts), len(starts), "nearest neighbours, row by row", "block"))
+    keys = torch.unique(torch.cat([keys for keys, _ in parts]))
+    return keys // size, keys % size, sum(count for _, count in parts) // 2
 
 
-def _above(
-    unit: torch.Tensor, start: int, buffer: torch.Tensor, threshold: float
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return (i, j, cosine) for each row i of the block and every other j with a cosine of at least `threshold`.
+class _Product:
+    """Products of two blocks of rows, in memory that each thread uses again and again."""
 
-    The block begins at row `start` and has as many rows as `buffer`, which is overwritten. Cosines within the
-    product's error of the threshold are computed again in float64.
-    """
-    stop = start + len(buffer)
-    cosines = torch.mm(unit[start:stop], unit.T, out=buffer)
-    cosines[:, start:stop].fill_diagonal_(-torch.inf)
-    error = slack()
-    left, right = (cosines >= threshold - error).nonzero(as_tuple=True)
-    values = cosines[left, right]
-    left = left + start
-    unsure = (values < threshold + error).nonzero().squeeze(1)
-    values[unsure] = pair_cosines(unit, left[unsure], right[unsure])
-    good = values >= torch.tensor(threshold, dtype=torch.float32, device=values.device)
-    return left[good], right[good], values[good]
+    def __init__(self, unit: torch.Tensor, threshold: float, step: int) -> None:
+        self.unit, self.threshold, self.step = unit, threshold, step
+        self._memory = threading.local()
 
+    def above(self, first: int, second: int, both: bool = False) -> _Found:
+        """Return (i, j, cosine) with a cosine of at least the threshold, i in the first block and j in the second.
 
-def _capped(
-    unit: torch.Tensor, left: torch.Tensor, right: torch.Tensor, cosines: torch.Tensor, top_k: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the pairs (i, j) where j is among the `top_k` nearest of i; `left` is sorted.
+        Of pairs within one block only those with i < j are returned, or with `both` all but (i, i). Cosines within
+        the product's error of the threshold are computed again in float64.
+        """
+        one, other = self.unit[first : first + self.step], self.unit[second : second + self.step]
+        cosines = torch.mm(one, other.T, out=self._room(len(one) * len(other)).view(len(one), len(other)))
+        error = slack()
+        rows = (cosines.amax(1) >= self.threshold - error).nonzero().squeeze(1)
+        at, right = (cosines[rows] >= self.threshold - error).nonzero(as_tuple=True)
+        left = rows[at]
+        values = cosines[left, right]
+        left, right = left + first, right + second
+        good = left != right if both else left < right
+        left, right, values = left[good], right[good], values[good]
+        unsure = (values < self.threshold + error).nonzero().squeeze(1)
+        values[unsure] = pair_cosines(self.unit, left[unsure], right[unsure])
+        good = values >= torch.tensor(self.threshold, dtype=torch.float32, device=values.device)
+        return left[good].to(torch.int32), right[good].to(torch.int32), values[good]
 
-    Only rows with more than `top_k` pairs are sorted, and only what may reach rank `top_k` is computed again in
-    float64, so the outcome does not depend on the product's rounding.
-    """
-    rows, row, counts = left.unique_consecutive(return_inverse=True, return_counts=True)
-    crowded = counts > top_k
-    over = crowded[row].nonzero().squeeze(1)
-    if not len(over):
-        return left, right
-    over = over[cosines[over].argsort(descending=True, stable=True)]
-    over = over[row[over].argsort(stable=True)]
-    worst = torch.full((len(rows),), -torch.inf, device=cosines.device)
-    at_cap = _ranks(row[over]) == top_k - 1
-    worst[row[over[at_cap]]] = cosines[over[at_cap]]
-    near = over[cosines[over] >= worst[row[over]] - 2 * slack()]
-    exact = pair_cosines(unit, left[near], right[near])
-    by_cosine = exact.argsort(descending=True, stable=True)
-    by_cosine = by_cosine[row[near[by_cosine]].argsort(stable=True)]
-    near, exact = near[by_cosine], exact[by_cosine]
-    new = torch.ones_like(near, dtype=torch.bool)
-    new[1:] = (exact[:-1] - exact[1:] >= TIE) | (row[near[1:]] != row[near[:-1]])
-    near = near[(new.cumsum(0) * len(unit) + right[near]).argsort(stable=True)]
-    best = near[_ranks(row[near]) < top_k]
-    chosen = torch.cat([(~crowded[row]).nonzero().squeeze(1), best])
-    return left[chosen], right[chosen]
+    def _room(self, cells: int) -> torch.Tensor:
+        if not hasattr(self._memory, "cosines"):
+            self._memory.cosines = self.unit.new_empty(min(self.step, len(self.unit)) ** 2)
+        room: torch.Tensor = self._memory.cosines[:cells]
+        return room
 
 
-def _ranks(row: torch.Tensor) -> torch.Tensor:
-    """Return each entry's position among those of its row; `row` is grouped."""
-    _, counts = row.unique_consecutive(return_counts=True)
-    starts = counts.cumsum(0) - counts
-    return torch.arange(len(row), device=row.device) - starts.repeat_interleave(counts)
+def _block(unit: torch.Tensor) -> int:
+    return max(1, _CPU_BLOCK if unit.device.type == "cpu" else _GPU_BLOCK)
+
+
+def _share(unit: torch.Tensor, function: Callable[[Any], Any], items: Sequence[Any]) -> Any:
+    """Yield `function(item)` for each item in order, on the CPU one thread to an item."""
+    return map_threads(function, items) if unit.device.type == "cpu" else (function(item) for item in items)
+
+
+def _joined(parts: Iterable[_Found], size: int, ordered: bool = False) -> _Found:
+    """Return parts as one, sorted by (i, j) unless they are already."""
+    columns = list(zip(*parts, strict=True))
+    left, right, values = (torch.cat(column) for column in columns) if columns else _nothing()
+    if ordered:
+        return left, right, values
+    order = (left.to(torch.int64) * size + right).argsort(stable=True)
+    return left[order], right[order], values[order]
+
+
+def _nothing() -> _Found:
+    none = torch.zeros(0, dtype=torch.int32)
+    return none, none, torch.zeros(0)

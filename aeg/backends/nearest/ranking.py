@@ -7,7 +7,8 @@ import torch
 TIE = 1e-7
 """Scores closer than this are ties."""
 
-_ELEMENTS = 1 << 23
+_ELEMENTS = 1 << 17  # numbers computed with at once: as many as the caches hold
+_GPU_ELEMENTS = 1 << 23
 
 
 def slack() -> float:
@@ -18,6 +19,10 @@ def slack() -> float:
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
     """Return the tensor in float64, in float32 where the device has no float64."""
     return tensor.float() if tensor.device.type == "mps" else tensor.double()
+
+
+def _elements(vectors: torch.Tensor) -> int:
+    return _ELEMENTS if vectors.device.type == "cpu" else _GPU_ELEMENTS
 
 
 def exact_scores(queries: torch.Tensor, vectors: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
@@ -32,7 +37,7 @@ def exact_scores(queries: torch.Tensor, vectors: torch.Tensor, rows: torch.Tenso
         float32 [q, c], -inf for no candidate. Independent of the engine that found the candidates.
     """
     scores = torch.empty(rows.shape, dtype=torch.float32, device=vectors.device)
-    step = max(1, _ELEMENTS // max(1, rows.shape[1] * vectors.shape[1]))
+    step = max(1, _elements(vectors) // max(1, rows.shape[1] * vectors.shape[1]))
     for start in range(0, len(rows), step):
         block = slice(start, start + step)
         gathered = _wide(vectors[rows[block].clamp(min=0)])
@@ -40,24 +45,40 @@ def exact_scores(queries: torch.Tensor, vectors: torch.Tensor, rows: torch.Tenso
     return scores.masked_fill(rows < 0, -torch.inf)
 
 
-def pair_cosines(vectors: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+def squared_lengths(vectors: torch.Tensor) -> torch.Tensor:
+    """Return the squared length of each row, float64 [n] (float32 where the device has no float64)."""
+    step = max(1, _elements(vectors) // max(1, vectors.shape[1]))
+    found = []
+    for block in vectors.split(step):
+        wide = _wide(block)
+        found.append((wide * wide).sum(dim=1))
+    return torch.cat(found)
+
+
+def pair_cosines(
+    vectors: torch.Tensor, left: torch.Tensor, right: torch.Tensor, squares: torch.Tensor | None = None
+) -> torch.Tensor:
     """Return the cosines of pairs of rows, computed in float64.
 
     Args:
         vectors: float32 [n, d], not zero.
         left: first row of each pair, int64 [m].
         right: second row of each pair, int64 [m].
+        squares: `squared_lengths` of the vectors, where many pairs are computed; None computes what is needed.
 
     Returns:
         float32 [m] in [-1, 1]; the same for (i, j) and (j, i), 1 for equal vectors.
     """
     cosines = torch.empty(len(left), dtype=torch.float32, device=vectors.device)
-    step = max(1, _ELEMENTS // max(1, vectors.shape[1]))
+    step = max(1, _elements(vectors) // max(1, vectors.shape[1]))
     for start in range(0, len(left), step):
         block = slice(start, start + step)
         a, b = _wide(vectors[left[block]]), _wide(vectors[right[block]])
-        norms = ((a * a).sum(dim=1) * (b * b).sum(dim=1)).sqrt()
-        cosines[block] = ((a * b).sum(dim=1) / norms).clamp(-1.0, 1.0).float()
+        if squares is None:
+            lengths = (a * a).sum(dim=1) * (b * b).sum(dim=1)
+        else:
+            lengths = squares[left[block]] * squares[right[block]]
+        cosines[block] = ((a * b).sum(dim=1) / lengths.sqrt()).clamp(-1.0, 1.0).float()
     return cosines
 
 
@@ -82,6 +103,8 @@ def order(scores: torch.Tensor, rows: torch.Tensor, k: int) -> tuple[torch.Tenso
     rows = rows.gather(1, by_score)
     new = torch.ones_like(scores, dtype=torch.bool)
     new[:, 1:] = scores[:, :-1] - scores[:, 1:] >= TIE
+    if bool(new.all()):
+        return scores[:, :k], rows[:, :k]
     positions = torch.arange(scores.shape[1], device=scores.device).expand_as(rows)
     leader = torch.where(new, positions, 0).cummax(dim=1).values
     largest = int(rows.max()) + 2 if rows.numel() else 1

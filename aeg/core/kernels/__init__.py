@@ -6,12 +6,12 @@ import importlib.util
 
 import torch
 
-from aeg.core.kernels.base import Equation, Kernel, Matrix, Residual, TorchKernel
+from aeg.core.kernels.base import Equation, Kernel, Matrix, TorchKernel
 from aeg.errors import ConfigError, DependencyError, nearest
 
 KERNELS = ("auto", "torch", "numba", "triton")
 
-__all__ = ["KERNELS", "Equation", "Kernel", "Matrix", "Residual", "TorchKernel", "choose", "compiled"]
+__all__ = ["KERNELS", "Equation", "Kernel", "Matrix", "TorchKernel", "choose", "compiled"]
 
 
 def choose(matrix: Matrix, name: str = "auto") -> Kernel:

@@ -39,21 +39,6 @@ class Matrix:
 
 
 @dataclass(frozen=True, eq=False)
-class Residual:
-    """What a checked step measures, float64 [columns], for weights w of the nodes.
-
-    Attributes:
-        absolute: Σ_v w_v |r_v| for the residual r = moved − x.
-        squared: Σ_v w_v r_v².
-        mass: Σ_v w_v max(moved_v, 0).
-    """
-
-    absolute: Tensor
-    squared: Tensor
-    mass: Tensor
-
-
-@dataclass(frozen=True, eq=False)
 class Equation:
     """The linear system (I − c · diag(scale) · W) z = b, and the weights in which its residual is measured.
 
@@ -87,13 +72,22 @@ class Kernel(ABC):
     def product(self, x: Tensor) -> Tensor:
         """Return W x, the rows of the matrix."""
 
+    def affine(self, equation: Equation, x: Tensor, out: Tensor) -> None:
+        """Write b + c · scale · (W x) to `out`, which may be b itself."""
+        moved = self.product(x).mul_((equation.c * equation.scale).unsqueeze(1))
+        torch.add(moved, equation.b, out=out)
+
     @abstractmethod
     def step(self, equation: Equation, x: Tensor, previous: Tensor, omega: float) -> None:
         """Do one step in place of `previous`."""
 
     @abstractmethod
-    def check(self, equation: Equation, x: Tensor, previous: Tensor, omega: float, moved: Tensor) -> Residual:
-        """Do one step as `step` does, write b + c · scale · (W x) to `moved` as well, and measure the residual."""
+    def check(self, equation: Equation, x: Tensor, previous: Tensor, omega: float, moved: Tensor) -> Tensor:
+        """Do one step as `step` does, write b + c · scale · (W x) to `moved` as well, and measure the residual.
+
+        Returns:
+            Σ_v w_v |moved_v − x_v| for the equation's weights w, float64 [columns].
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,13 +109,12 @@ class TorchKernel(Kernel):
         """See `Kernel.step`."""
         _update(previous, self._moved(equation, x), omega)
 
-    def check(self, equation: Equation, x: Tensor, previous: Tensor, omega: float, moved: Tensor) -> Residual:
+    def check(self, equation: Equation, x: Tensor, previous: Tensor, omega: float, moved: Tensor) -> Tensor:
         """See `Kernel.check`."""
         moved.copy_(self._moved(equation, x))
         _update(previous, moved, omega)
         off = moved.to(torch.float64) - x[self.matrix.rows]
-        w = equation.weights
-        return Residual(w @ off.abs(), w @ off.square(), w @ moved.to(torch.float64).clamp(min=0))
+        return equation.weights @ off.abs_()
 
     def _moved(self, equation: Equation, x: Tensor) -> Tensor:
         return self.product(x).mul_((equation.c * equation.scale).unsqueeze(1)).add_(equation.b)

@@ -98,12 +98,49 @@ def move_row(context, source, at, out, row, sums, tile, lanes):
     return signature, code
 
 
+@njit(nogil=True, error_model="numpy", inline="always")
+def total_of(crow, col, weight, r, last, x, total, lanes):
+    """Write row r of W x to `total` [lanes]; a single column in four sums, as each waits for the one before."""
+    low, high = np.int64(crow[r]), np.int64(crow[r + 1])
+    if len(lanes) > 1:
+        row_sum(x, col, weight, low, high, last, total, 0, lanes)
+        return
+    zero = x.dtype.type(0)
+    a, b, c, d = zero, zero, zero, zero
+    e = low
+    while e + 4 <= high:
+        a += weight[e] * x[col[e], 0]
+        b += weight[e + 1] * x[col[e + 1], 0]
+        c += weight[e + 2] * x[col[e + 2], 0]
+        d += weight[e + 3] * x[col[e + 3], 0]
+        e += 4
+    while e < high:
+        a += weight[e] * x[col[e], 0]
+        e += 1
+    total[0] = (a + b) + (c + d)
+
+
 @njit(nogil=True, error_model="numpy", cache=True)
 def product(first, stop, crow, col, weight, x, out, lanes):
     """Write the rows of W x to `out`."""
     last = len(col) - 1
+    total = np.empty(len(lanes), x.dtype)
     for r in range(first, stop):
-        row_sum(x, col, weight, crow[r], crow[r + 1], last, out, r, lanes)
+        total_of(crow, col, weight, r, last, x, total, lanes)
+        for t in range(len(lanes)):
+            out[r, t] = total[t]
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def affine(first, stop, crow, col, weight, scale, b, x, out, c, lanes):
+    """Write b + c · scale · (W x) to `out`."""
+    last = len(col) - 1
+    total = np.empty(len(lanes), x.dtype)
+    for r in range(first, stop):
+        total_of(crow, col, weight, r, last, x, total, lanes)
+        factor = c * scale[r]
+        for t in range(len(lanes)):
+            out[r, t] = b[r, t] + factor * total[t]
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -112,7 +149,7 @@ def step(first, stop, crow, col, weight, scale, b, x, previous, c, omega, lanes)
     last = len(col) - 1
     total = np.empty(len(lanes), x.dtype)
     for r in range(first, stop):
-        row_sum(x, col, weight, crow[r], crow[r + 1], last, total, 0, lanes)
+        total_of(crow, col, weight, r, last, x, total, lanes)
         factor = c * scale[r]
         for t in range(len(lanes)):
             old = previous[r, t]
@@ -121,24 +158,23 @@ def step(first, stop, crow, col, weight, scale, b, x, previous, c, omega, lanes)
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def check(first, stop, crow, col, weight, scale, measure, b, x, own, previous, c, omega, moved, sums, lanes):
-    """As `step`; writes b + c · scale · (W x) to `moved` and adds what `Residual` holds to `sums` [3, lanes].
+    """As `step`; writes b + c · scale · (W x) to `moved` and adds Σ measure |moved − x| to `sums` [lanes].
 
     `own` are the rows of x that the rows of the matrix stand for.
     """
     last = len(col) - 1
     total = np.empty(len(lanes), x.dtype)
+    absolute = np.zeros(len(lanes))
     for r in range(first, stop):
-        row_sum(x, col, weight, crow[r], crow[r + 1], last, total, 0, lanes)
-        factor = c * scale[r]
-        w = measure[r]
+        total_of(crow, col, weight, r, last, x, total, lanes)
+        factor, w = c * scale[r], measure[r]
         for t in range(len(lanes)):
             new, old = b[r, t] + factor * total[t], previous[r, t]
             moved[r, t] = new
             previous[r, t] = omega * (new - old) + old
-            off = np.float64(new) - np.float64(own[r, t])
-            sums[0, t] += w * abs(off)
-            sums[1, t] += w * off * off
-            sums[2, t] += w * max(np.float64(new), 0.0)
+            absolute[t] += w * abs(np.float64(new) - np.float64(own[r, t]))
+    for t in range(len(lanes)):
+        sums[t] += absolute[t]
 
 
 @njit(nogil=True, error_model="numpy", cache=True)

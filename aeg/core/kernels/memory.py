@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from torch import Tensor
 
-_NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
+_LINE = 64  # bytes of a cache line
 
 
 def empty(*shape: int, like: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """Return an uninitialised tensor on the device, and in the dtype, of `like`.
 
-    On the CPU NumPy asks for it, as NumPy tells the kernel to use huge pages: a first touch of small pages costs
-    as much as several products on a virtual machine.
+    On the CPU NumPy asks for the memory, as it tells the kernel to use huge pages: a first touch of small pages costs
+    as much as several products on a virtual machine. Rows of 64 bytes then start where a cache line does.
 
     Example:
         >>> empty(2, 3, like=torch.zeros(1)).shape
         torch.Size([2, 3])
     """
     dtype = dtype or like.dtype
-    if like.device.type == "cpu" and dtype in _NUMPY:
-        return torch.from_numpy(np.empty(shape, dtype=_NUMPY[dtype]))
-    return torch.empty(shape, dtype=dtype, device=like.device)
+    if like.device.type != "cpu":
+        return torch.empty(shape, dtype=dtype, device=like.device)
+    size = math.prod(shape) * dtype.itemsize
+    room = np.empty(size + _LINE, dtype=np.uint8)
+    first = -room.ctypes.data % _LINE
+    return torch.from_numpy(room[first : first + size]).view(dtype).view(shape)
+
+
+class Space:
+    """Tiles that are used again and again, by name: memory that is asked for anew must be cleared by the system."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Tensor] = {}
+
+    def take(self, name: str, *shape: int, like: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+        """Return the tensor of that name, with whatever it holds; a new one where shape, dtype or device changed."""
+        found, dtype = self._kept.get(name), dtype or like.dtype
+        if found is None or found.shape != shape or found.dtype != dtype or found.device != like.device:
+            found = self._kept[name] = empty(*shape, like=like, dtype=dtype)
+        return found

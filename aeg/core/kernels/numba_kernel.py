@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aeg.core.kernels.base import LANES, Equation, Kernel, Matrix, Residual, TorchKernel
-from aeg.core.kernels.threads import bounds, share
+from aeg.core.kernels.base import LANES, Equation, Kernel, Matrix, TorchKernel
+from aeg.core.kernels.threads import bounds, share, threads
 
 _ROW = 8  # entries that the rest of a row's work costs as much as
-_PARTS = 16  # parts of the rows, whatever the number of threads: sums are added in the same order
+_PARTS = 4  # parts of the rows for sums, whatever the number of threads: they are added in the same order
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,8 @@ class NumbaKernel(Kernel):
     matrix: Matrix
     _torch: TorchKernel = field(init=False, repr=False)
     _csr: tuple[Any, ...] = field(init=False, repr=False)
-    _bounds: list[int] = field(init=False, repr=False)
+    _work: Tensor = field(init=False, repr=False)
+    _cuts: dict[int, list[int]] = field(default_factory=dict, repr=False)
 
     name = "numba"
 
@@ -35,7 +36,7 @@ class NumbaKernel(Kernel):
         work = m.crow.to(torch.int64) + _ROW * torch.arange(len(m.crow))
         object.__setattr__(self, "_torch", TorchKernel(m))
         object.__setattr__(self, "_csr", (m.crow.numpy(), m.col.numpy(), m.weight.numpy()))
-        object.__setattr__(self, "_bounds", bounds(work, _PARTS))
+        object.__setattr__(self, "_work", work)
 
     def product(self, x: Tensor) -> Tensor:
         """See `Kernel.product`."""
@@ -43,10 +44,21 @@ class NumbaKernel(Kernel):
             return self._torch.product(x)
         from aeg.core.kernels import loops
 
-        out, at = x.new_empty(len(self.matrix.crow) - 1, x.shape[1]), self._bounds
+        out, at = x.new_empty(len(self.matrix.crow) - 1, x.shape[1]), self._bounds(threads())
         rest = (*self._csr, x.numpy(), out.numpy(), (0,) * x.shape[1])
-        share(lambda part: loops.product(at[part], at[part + 1], *rest), _PARTS)
+        share(lambda part: loops.product(at[part], at[part + 1], *rest), len(at) - 1, self._size(x))
         return out
+
+    def affine(self, equation: Equation, x: Tensor, out: Tensor) -> None:
+        """See `Kernel.affine`."""
+        if not _fits(x, equation.b, out):
+            return self._torch.affine(equation, x, out)
+        from aeg.core.kernels import loops
+
+        e, at = equation, self._bounds(threads())
+        dense = (e.scale.numpy(), e.b.numpy(), x.numpy(), out.numpy(), x.numpy().dtype.type(e.c))
+        rest = (*self._csr, *dense, (0,) * x.shape[1])
+        return share(lambda part: loops.affine(at[part], at[part + 1], *rest), len(at) - 1, self._size(x))
 
     def step(self, equation: Equation, x: Tensor, previous: Tensor, omega: float) -> None:
         """See `Kernel.step`."""
@@ -54,24 +66,37 @@ class NumbaKernel(Kernel):
             return self._torch.step(equation, x, previous, omega)
         from aeg.core.kernels import loops
 
-        e, at, number = equation, self._bounds, x.numpy().dtype.type
+        e, at, number = equation, self._bounds(threads()), x.numpy().dtype.type
         dense = (e.scale.numpy(), e.b.numpy(), x.numpy(), previous.numpy(), number(e.c), number(omega))
         rest = (*self._csr, *dense, (0,) * x.shape[1])
-        return share(lambda part: loops.step(at[part], at[part + 1], *rest), _PARTS)
+        return share(lambda part: loops.step(at[part], at[part + 1], *rest), len(at) - 1, self._size(x))
 
-    def check(self, equation: Equation, x: Tensor, previous: Tensor, omega: float, moved: Tensor) -> Residual:
+    def check(self, equation: Equation, x: Tensor, previous: Tensor, omega: float, moved: Tensor) -> Tensor:
         """See `Kernel.check`."""
         if not _fits(x, equation.b, previous, moved):
             return self._torch.check(equation, x, previous, omega, moved)
         from aeg.core.kernels import loops
 
-        e, at, number = equation, self._bounds, x.numpy().dtype.type
+        e, at, number = equation, self._bounds(_PARTS), x.numpy().dtype.type
         own = x[self.matrix.rows]
         vectors = (e.scale.numpy(), e.weights.numpy(), e.b.numpy(), x.numpy(), own.numpy(), previous.numpy())
         rest: tuple[Any, ...] = (*self._csr, *vectors, number(e.c), number(omega), moved.numpy())
-        sums, lanes = torch.zeros(_PARTS, 3, x.shape[1], dtype=torch.float64), (0,) * x.shape[1]
-        share(lambda part: loops.check(at[part], at[part + 1], *rest, sums[part].numpy(), lanes), _PARTS)
-        return Residual(*sums.cumsum(0)[-1])  # in order, which `sum` is not at every width
+        sums = torch.zeros(_PARTS, x.shape[1], dtype=torch.float64)
+
+        def work(part: int) -> None:
+            last: tuple[Any, ...] = (sums[part].numpy(), (0,) * x.shape[1])
+            loops.check(at[part], at[part + 1], *rest, *last)
+
+        share(work, _PARTS, self._size(x))
+        return sums.cumsum(0)[-1]  # in order, which `sum` is not at every width
+
+    def _bounds(self, parts: int) -> list[int]:
+        if parts not in self._cuts:
+            self._cuts[parts] = bounds(self._work, parts)
+        return self._cuts[parts]
+
+    def _size(self, x: Tensor) -> int:
+        return int(self._work[-1]) * x.shape[1]
 
 
 def _fits(*tiles: Tensor) -> bool:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 
-from aeg.core.kernels.base import Equation, Kernel, Residual
+from aeg.core.kernels.base import Equation, Kernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,15 +48,14 @@ class ShardedKernel(Kernel):
         self.inner.step(self._part(equation), x, previous[self.own], omega)
         self._spread(previous)
 
-    def check(self, equation: Equation, x: Tensor, previous: Tensor, omega: float, moved: Tensor) -> Residual:
+    def check(self, equation: Equation, x: Tensor, previous: Tensor, omega: float, moved: Tensor) -> Tensor:
         """See `Kernel.check`."""
         found = self.inner.check(self._part(equation), x, previous[self.own], omega, moved[self.own])
         self._spread(previous)
         self._spread(moved)
-        sums = torch.stack([found.absolute, found.squared, found.mass])
-        parts = [torch.empty_like(sums) for _ in self.blocks]
-        dist.all_gather(parts, sums, group=self.group)
-        return Residual(*torch.stack(parts).sum(0))  # added in the order of the ranks: the same on every process
+        parts = [torch.empty_like(found) for _ in self.blocks]
+        dist.all_gather(parts, found, group=self.group)
+        return torch.stack(parts).sum(0)  # added in the order of the ranks: the same on every process
 
     def _part(self, equation: Equation) -> Equation:
         own = self.own

@@ -3,23 +3,67 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 
 import torch
 
+_threads: ContextVar[int] = ContextVar("threads of the compiled loops", default=0)
+ALONE = 500_000  # numbers to move below which waking another thread takes longer than the work
 
-def share(work: Callable[[int], None], parts: int) -> None:
-    """Call `work(part)` for each part, by as many threads as torch has (this one is one of them)."""
-    threads = min(torch.get_num_threads(), parts)
+
+@contextmanager
+def compiled_threads() -> Iterator[None]:
+    """Within it torch's own operations are done by this thread, and `share` has all threads that torch had.
+
+    The threads of torch go on spinning for milliseconds after an operation, and the loops would wait for the cores
+    that they hold.
+    """
+    before = torch.get_num_threads()
+    token = _threads.set(_threads.get() or before)
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+        _threads.reset(token)
+
+
+def threads() -> int:
+    """Return how many threads the loops may use."""
+    return _threads.get() or torch.get_num_threads()
+
+
+@contextmanager
+def all_threads() -> Iterator[None]:
+    """Within it torch has again the threads that `compiled_threads` took from it: for a large dense product."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads())
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def share(work: Callable[[int], None], parts: int, size: int) -> None:
+    """Call `work(part)` for each part, by as many threads as torch has (this one is one of them).
+
+    Args:
+        work: what to do.
+        parts: how many parts there are.
+        size: numbers that are read or written in all; little work is done by this thread alone.
+    """
+    count = 1 if size < ALONE else min(threads(), parts)
     waiting = iter(range(parts))
 
     def worker() -> None:
         for part in waiting:  # a range's iterator gives each part to one thread only
             work(part)
 
-    futures = [_pool(os.getpid(), threads).submit(worker) for _ in range(threads - 1)]
+    futures = [_pool(os.getpid(), count).submit(worker) for _ in range(count - 1)]
     try:
         worker()
     finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -12,10 +12,10 @@ from aeg.core.kernels.base import LANES
 from aeg.core.kernels.memory import empty
 from aeg.core.kernels.threads import share
 
-_PARTS = 16
+_PARTS = 4
 
 
-PANEL = 8  # tiles that are taken from a wide tensor in one pass over its rows
+PANEL = 4  # tiles that are taken from a wide tensor in one pass over its rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ def room(seeds: Tensor, nodes: int, width: int, tiles: int) -> Tensor:
     return empty(tiles, nodes, width, like=seeds, dtype=torch.float32)
 
 
-def load(part: Tensor, position: Tensor | None, compiled: bool, into: Tensor) -> Iterator[Tile]:
+def load(part: Tensor, position: Tensor | None, weights: Tensor | None, compiled: bool, into: Tensor) -> Iterator[Tile]:
     """Yield the columns of `part` in tiles, the last one padded with zeros, rows moved.
 
     The rows of a wide tensor lie far apart in memory, so that each costs a fetch of its own: they are read once for
@@ -47,6 +47,7 @@ def load(part: Tensor, position: Tensor | None, compiled: bool, into: Tensor) ->
     Args:
         part: float32 [nodes, columns].
         position: int64 [nodes], the row of the tile that each row becomes; None keeps the order.
+        weights: float32 [nodes], what the rows are multiplied by once they are moved and scaled; None: nothing.
         compiled: use the compiled loops (CPU).
         into: the tiles' memory (`room`), overwritten by the next call.
     """
@@ -58,11 +59,11 @@ def load(part: Tensor, position: Tensor | None, compiled: bool, into: Tensor) ->
     bad = ~torch.isfinite(total) | (least < 0)
     zero = bad | (total == 0)
     factor = torch.where(zero, 0.0, 1.0 / torch.where(zero, 1.0, total)).to(torch.float32)
-    ones = torch.ones(len(part), dtype=torch.float32, device=part.device)
+    weights = torch.ones(len(part), dtype=torch.float32, device=part.device) if weights is None else weights
     for tile, z, wrong, f in zip(tiles, zero, bad, factor, strict=True):
-        if bool(wrong.any()):
+        if part.device.type == "cuda" or bool(wrong.any()):  # looking would wait for the device
             tile.masked_fill_(wrong, 0.0)
-        yield Tile(scale_rows(tile, ones, f, compiled), z, wrong)
+        yield Tile(scale_rows(tile, weights, f, compiled), z, wrong)
 
 
 def scale_rows(x: Tensor, weights: Tensor, factor: Tensor, compiled: bool) -> Tensor:
@@ -73,7 +74,7 @@ def scale_rows(x: Tensor, weights: Tensor, factor: Tensor, compiled: bool) -> Te
     from aeg.core.kernels import loops
 
     arrays = (x.numpy(), weights.numpy(), factor.numpy())
-    _shared(lambda first, stop, _: loops.scale_rows(first, stop, *arrays), len(x))
+    _shared(lambda first, stop, _: loops.scale_rows(first, stop, *arrays), len(x), x.shape[1])
     return x
 
 
@@ -85,8 +86,8 @@ def column_mass(x: Tensor, weights: Tensor, compiled: bool) -> Tensor:
 
     sums, lanes = torch.zeros(_PARTS, x.shape[1], dtype=torch.float64), (0,) * x.shape[1]
     arrays = (x.numpy(), weights.numpy())
-    _shared(lambda first, stop, at: loops.mass(first, stop, *arrays, sums[at].numpy(), lanes), len(x))
-    return sums.sum(0)
+    _shared(lambda first, stop, at: loops.mass(first, stop, *arrays, sums[at].numpy(), lanes), len(x), x.shape[1])
+    return sums.cumsum(0)[-1]
 
 
 def take(x: Tensor, position: Tensor, columns: int, compiled: bool) -> Tensor:
@@ -97,7 +98,7 @@ def take(x: Tensor, position: Tensor, columns: int, compiled: bool) -> Tensor:
 
     out = empty(len(position), columns, like=x)
     arrays = (x.numpy(), position.numpy(), out.numpy())
-    _shared(lambda first, stop, _: loops.take(first, stop, *arrays), len(out))
+    _shared(lambda first, stop, _: loops.take(first, stop, *arrays), len(out), columns)
     return out
 
 
@@ -109,8 +110,10 @@ def _place(part: Tensor, position: Tensor | None, out: Tensor) -> tuple[Tensor, 
     rows = torch.arange(len(part)) if position is None else position
     part = part if part.stride(1) == 1 else part.contiguous()
     arrays, lanes = (part.numpy(), rows.numpy(), out.numpy()), (0,) * out.shape[2]
-    _shared(lambda first, stop, at: loops.place(first, stop, *arrays, sums[at].numpy(), lanes), len(part))
-    return sums[:, :, 0].sum(0), sums[:, :, 1].amin(0)
+    _shared(
+        lambda first, stop, at: loops.place(first, stop, *arrays, sums[at].numpy(), lanes), len(part), 4 * part.shape[1]
+    )
+    return sums[:, :, 0].cumsum(0)[-1], sums[:, :, 1].amin(0)  # in order, which `sum` is not at every width
 
 
 def _placed(part: Tensor, position: Tensor | None, out: Tensor) -> tuple[Tensor, Tensor]:
@@ -122,7 +125,7 @@ def _placed(part: Tensor, position: Tensor | None, out: Tensor) -> tuple[Tensor,
     return out.sum(1, dtype=torch.float64), least.to(torch.float64)
 
 
-def _shared(work: object, rows: int) -> None:
+def _shared(work: Callable[[int, int, int], None], rows: int, columns: int) -> None:
     """Call `work(first, stop, part)` for the same parts of the rows, whatever the number of threads."""
     at = [rows * part // _PARTS for part in range(_PARTS + 1)]
-    share(lambda part: work(at[part], at[part + 1], part), _PARTS)  # type: ignore[operator]
+    share(lambda part: work(at[part], at[part + 1], part), _PARTS, rows * columns)

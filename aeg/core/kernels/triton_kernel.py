@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aeg.core.kernels.base import Equation, Kernel, Matrix, Residual, TorchKernel
+from aeg.core.kernels.base import Equation, Kernel, Matrix, TorchKernel
 from aeg.errors import ConfigError, DeviceError
 
 logger = logging.getLogger(__name__)
@@ -62,17 +62,23 @@ class TritonKernel(Kernel):
         self._run(x, out=out)
         return out
 
+    def affine(self, equation: Equation, x: Tensor, out: Tensor) -> None:
+        """See `Kernel.affine`."""
+        if not _fits(x, equation.b, out):
+            return self._torch.affine(equation, x, out)
+        return self._run(x, out=out, **_added(equation))
+
     def step(self, equation: Equation, x: Tensor, previous: Tensor, omega: float) -> None:
         """See `Kernel.step`."""
         if not _fits(x, equation.b, previous):
             return self._torch.step(equation, x, previous, omega)
-        return self._run(x, **_update(equation, previous, omega))
+        return self._run(x, previous=previous, omega=_filled(omega, previous), **_added(equation))
 
-    def check(self, equation: Equation, x: Tensor, previous: Tensor, omega: float, moved: Tensor) -> Residual:
+    def check(self, equation: Equation, x: Tensor, previous: Tensor, omega: float, moved: Tensor) -> Tensor:
         """See `Kernel.check`."""
         if not _fits(x, equation.b, previous, moved):
             return self._torch.check(equation, x, previous, omega, moved)
-        self._run(x, out=moved, **_update(equation, previous, omega))
+        self._run(x, out=moved, previous=previous, omega=_filled(omega, previous), **_added(equation))
         return _residual(moved, x[self.matrix.rows], equation.weights)
 
     def _run(self, x: Tensor, **target: Any) -> None:
@@ -109,12 +115,13 @@ class _Rows:
         count, columns = len(self.rows), x.shape[1]
         if not count or not columns:
             return
-        wide = min(_WIDE, 1 << (columns - 1).bit_length())
+        wide = _columns(columns)
         rows = min(_MOST_ROWS, _WIDE // wide)
         rows_of_product[(-(-count // rows), -(-columns // wide))](
             *(self.rows, self.low, self.high, count, self.col, self.weight, x, columns, out),
             *(factor, b, previous, omega),
-            UPDATE=previous is not None,
+            AFFINE=b is not None,
+            STEP=previous is not None,
             KEEP=out is not None,
             ROWS=rows,
             COLUMNS=wide,
@@ -144,28 +151,35 @@ def _divided(m: Matrix) -> tuple[_Rows, _Rows | None, _Rows | None]:
     return _Rows(rows[short], low[short], high[short], m.col, m.weight), cut, joined
 
 
-def _update(equation: Equation, previous: Tensor, omega: float) -> dict[str, Tensor]:
-    # ω goes by a tensor that the device fills: a Python number would be rounded to float32 on its way.
-    filled = torch.full((1,), omega, dtype=previous.dtype, device=previous.device)
-    factor = (equation.c * equation.scale).to(previous.dtype)
-    return {"factor": factor, "b": equation.b, "previous": previous, "omega": filled}
+def _added(equation: Equation) -> dict[str, Tensor]:
+    return {"factor": (equation.c * equation.scale).to(equation.b.dtype), "b": equation.b}
 
 
-def _residual(moved: Tensor, own: Tensor, weights: Tensor) -> Residual:
+def _filled(number: float, like: Tensor) -> Tensor:
+    """A number where a program can read it, put there by the device; an argument would be rounded to float32."""
+    return torch.full((1,), number, dtype=like.dtype, device=like.device)
+
+
+def _residual(moved: Tensor, own: Tensor, weights: Tensor) -> Tensor:
     from aeg.core.kernels.triton_loops import added, measures
 
     count, columns = moved.shape
-    sums = torch.zeros(3, columns, dtype=torch.float64, device=moved.device)
+    total = torch.zeros(columns, dtype=torch.float64, device=moved.device)
     if moved.numel():
         span = -(-count // _PARTS)
-        parts, wide = -(-count // span), min(_WIDE, 1 << (columns - 1).bit_length())
-        partial = sums.new_empty(parts, 3, columns)
+        parts, wide = -(-count // span), _columns(columns)
+        partial = total.new_empty(parts, columns)
         with _on(moved.device):
             measures[(parts, -(-columns // wide))](
                 *(moved, own, weights, partial, count, span, columns), COLUMNS=wide, UNROLL=_UNROLL, **_OPTIONS
             )
-            added[(3 * columns,)](partial, sums, parts, 3 * columns, COUNT=_PARTS, **_OPTIONS)
-    return Residual(*sums)
+            added[(columns,)](partial, total, parts, columns, COUNT=_PARTS, **_OPTIONS)
+    return total
+
+
+def _columns(columns: int) -> int:
+    """The columns that a program takes of so many."""
+    return min(_WIDE, 1 << (columns - 1).bit_length())
 
 
 def _fits(*tiles: Tensor) -> bool:
@@ -215,7 +229,7 @@ def _tried(device: torch.device) -> str:
             previous, moved = x.clone(), torch.empty_like(x)
             sums = kernel.check(equation, x, previous, 1.1, moved)
             found.append(torch.stack([kernel.product(x), previous, moved]).cpu())
-            found.append(torch.stack([sums.absolute, sums.squared, sums.mass]).cpu())
+            found.append(sums.cpu())
         if not (torch.allclose(found[0], found[2], atol=1e-5) and torch.allclose(found[1], found[3], atol=1e-4)):
             return "a tiny step gave wrong numbers"
     return ""

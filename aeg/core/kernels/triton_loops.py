@@ -27,7 +27,8 @@ def rows_of_product(
     b,
     previous,
     omega,
-    UPDATE: tl.constexpr,
+    AFFINE: tl.constexpr,
+    STEP: tl.constexpr,
     KEEP: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
@@ -35,9 +36,8 @@ def rows_of_product(
 ):
     """Compute Σ_e weight[e] · x[col[e], :] over low[i] ≤ e < high[i] for some rows, and what is made of it.
 
-    Without UPDATE the sum is written to `out`. With it, new = b + factor · sum, and ω (new − previous) + previous is
-    written over `previous`; with KEEP as well, new is written to `out`. A program has ROWS of the `count` listed
-    rows and COLUMNS of the columns.
+    With AFFINE the sum becomes b + factor · sum. With STEP, ω (that − previous) + previous is written over `previous`;
+    with KEEP, that itself is written to `out`. A program has ROWS of the `count` listed rows and COLUMNS columns.
     """
     number = x.dtype.element_ty
     at = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -57,28 +57,25 @@ def rows_of_product(
     row = tl.load(rows + at, mask=listed, other=0).to(tl.int64)
     place = row[:, None] * columns + column[None, :]
     mask = listed[:, None] & inside[None, :]
-    if UPDATE:
+    if AFFINE:
         scale = tl.load(factor + row, mask=listed, other=0.0)
-        new = tl.load(b + place, mask=mask, other=0.0) + scale[:, None] * total
+        total = tl.load(b + place, mask=mask, other=0.0) + scale[:, None] * total
+    if STEP:
         old = tl.load(previous + place, mask=mask, other=0.0)
-        tl.store(previous + place, tl.load(omega) * (new - old) + old, mask=mask)
-        if KEEP:
-            tl.store(out + place, new, mask=mask)
-    else:
+        tl.store(previous + place, tl.load(omega) * (total - old) + old, mask=mask)
+    if KEEP:
         tl.store(out + place, total, mask=mask)
 
 
 @triton.jit(do_not_specialize=["count", "span"])
 def measures(moved, own, weights, out, count, span, columns, COLUMNS: tl.constexpr, UNROLL: tl.constexpr):
-    """Write the sums of `Residual` over `span` rows, for each program, to `out`, float64 [programs, 3, columns]."""
+    """Write Σ weights · |moved − own| over `span` rows, for each program, to `out`, float64 [programs, columns]."""
     part = tl.program_id(0)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     inside = column < columns
     first = part * span + tl.arange(0, 1)
     last = tl.minimum(first + span, count)
-    absolute = tl.zeros([1, COLUMNS], tl.float64)
-    squared = tl.zeros([1, COLUMNS], tl.float64)
-    mass = tl.zeros([1, COLUMNS], tl.float64)
+    total = tl.zeros([1, COLUMNS], tl.float64)
     for begin in range(0, span, UNROLL):
         for ahead in tl.static_range(UNROLL):
             row = first + (begin + ahead)
@@ -87,14 +84,8 @@ def measures(moved, own, weights, out, count, span, columns, COLUMNS: tl.constex
             mask = live[:, None] & inside
             new = tl.load(moved + place, mask=mask, other=0.0).to(tl.float64)
             off = new - tl.load(own + place, mask=mask, other=0.0).to(tl.float64)
-            w = tl.load(weights + row, mask=live, other=0.0)[:, None]
-            absolute += w * tl.abs(off)
-            squared += w * off * off
-            mass += w * tl.maximum(new, 0.0)
-    place = part.to(tl.int64) * 3 * columns + column
-    tl.store(out + place, absolute, mask=inside)
-    tl.store(out + place + columns, squared, mask=inside)
-    tl.store(out + place + 2 * columns, mass, mask=inside)
+            total += tl.load(weights + row, mask=live, other=0.0)[:, None] * tl.abs(off)
+    tl.store(out + part.to(tl.int64) * columns + column, total, mask=inside)
 
 
 @triton.jit
