@@ -13,16 +13,15 @@ from torch import Tensor
 
 from aeg.config.ranges import Checked
 from aeg.core.kernels import compiled
-from aeg.core.kernels.tiles import PANEL, Tile, load, room, take
+from aeg.core.kernels.memory import Space
+from aeg.core.kernels.threads import compiled_threads
+from aeg.core.kernels.tiles import take
 from aeg.core.operator import Operator
 from aeg.core.ranking import top_k
 from aeg.core.seeds import Seeds
-from aeg.errors import DataError
-from aeg.propagation.fitting import fitted, fitting_width
+from aeg.propagation.fitting import fitted, tile_width
+from aeg.propagation.layout import Layout, check_shape, loaded
 from aeg.registry import Registry
-
-CPU_TILE = 16
-CUDA_TILE = 128
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Context:
 
     Attributes:
         seed: seed of chance for stochastic methods.
-        tile: columns propagated at once; None takes 16 on the CPU (1 or 8 where there are so few), 128 on a GPU (8 or
+        tile: columns propagated at once; None takes 32 on the CPU (1 or 8 where there are so few), 128 on a GPU (8 or
             32 where there are so few; fewer where its memory is small).
         operators: operator of each edge type by name (`mentions`, `relates`, `synonym`), for a method whose
             `wants` names it.
@@ -41,6 +40,7 @@ class Context:
         query_keys: int64 [columns of the tile], set from the seeds; None derives keys from a column's content.
         ranked: k, where the caller wants the k best of the ranked rows only; None where it wants the scores.
         rows: int64, the rows of the operator that are ranked, set by the caller of `propagate`; None for all.
+        space: memory that tiles share, set by the caller of `propagate`.
     """
 
     seed: int = 0
@@ -52,6 +52,7 @@ class Context:
     query_keys: Tensor | None = None
     ranked: int | None = None
     rows: Tensor | None = None
+    space: Space | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +129,8 @@ class Propagation(Checked, ABC):
 
         Args:
             op: the operator.
-            seeds: float32 [nodes, columns], each column a distribution (sum 1) or zero; may be overwritten.
+            seeds: float32 [nodes, columns], each column a distribution (sum 1) or zero, its rows moved and weighed as
+                `layout` says; may be overwritten.
             context: whatever else the method wants.
 
         Returns:
@@ -159,14 +161,15 @@ class Propagation(Checked, ABC):
         count = seeds.num_queries if isinstance(seeds, Seeds) else seeds.shape[1] if seeds.ndim == 2 else 0
         out = torch.empty(op.num_nodes, count, device=op.device)
         infos = []
-        for start, scores, info in self.tiles(op, seeds, context):
-            out[:, start : start + scores.shape[1]] = scores
-            infos.append(info)
+        with compiled_threads():
+            for start, scores, info in self.tiles(op, seeds, context):
+                out[:, start : start + scores.shape[1]] = scores
+                infos.append(info)
         return out, Info.join(infos) if infos else Info.exact(0, 0, torch.device("cpu"))
 
-    def layout(self, op: Operator) -> tuple[Operator, Tensor | None]:
-        """Return the operator that `propagate` gets, and the row of each node in its tiles (None: as it is)."""
-        return (op, None) if self.wants else (op.arranged.op, op.arranged.position)
+    def layout(self, op: Operator) -> Layout:
+        """Return what `propagate` gets for an operator: by default its nodes in an order that suits the caches."""
+        return Layout(op) if self.wants else Layout(op.arranged.op, op.arranged.position)
 
     def tiles(
         self, op: Operator, seeds: Tensor | Seeds, context: Context | None = None, rows: int | None = None
@@ -179,7 +182,9 @@ class Propagation(Checked, ABC):
         want more of the context than the seeds.
 
         Args:
-            op, seeds, context: as for `__call__`.
+            op: the operator.
+            seeds: as for `__call__`.
+            context: likewise.
             rows: yield the scores of the first so many nodes only (atoms come first in the Atom-Entity Graph).
         """
         context = context or Context()
@@ -187,15 +192,19 @@ class Propagation(Checked, ABC):
         moved = seeds.to(op.device)
         count = moved.num_queries if isinstance(moved, Seeds) else moved.shape[1]
         width = context.tile or tile_width(op, count)
-        inside, position = self.layout(op)
+        layout = self.layout(op)
+        inside, position = layout.op, layout.position
         fast = compiled(inside.kernel)
         everything = torch.arange(op.num_nodes, device=op.device) if position is None else position
         ranked = None if position is None and rows is None else everything[:rows]
 
         def run(first: int, width: int) -> Iterator[tuple[int, Tensor, Info]]:
-            for start, tile, keys in _loaded(moved, width, position, fast, first):
+            space = Space()
+            for start, tile, keys in loaded(moved, width, layout, fast, first):
                 columns = min(width, count - start)
-                at = replace(context, tile=width, columns=(start, start + columns), rows=ranked, query_keys=keys)
+                at = replace(
+                    context, tile=width, columns=(start, start + columns), rows=ranked, query_keys=keys, space=space
+                )
                 scores, info = self.propagate(inside, tile.seeds, at)
                 flags = {**info.flags, "zero_seeds": tile.zero, "bad_seeds": tile.bad}
                 info = replace(info, flags=flags).cut(columns)
@@ -206,47 +215,6 @@ class Propagation(Checked, ABC):
                     yield start, take(scores, ranked, columns, fast), info
 
         yield from fitted(run, width, op)
-
-
-def _loaded(
-    seeds: Tensor | Seeds, width: int, position: Tensor | None, fast: bool, first: int
-) -> Iterator[tuple[int, Tile, Tensor | None]]:
-    """Yield (first query, tile, keys [width] where the seeds have any), from query `first` on."""
-    if isinstance(seeds, Seeds):
-        into = room(seeds.weights, seeds.num_nodes, width, 1)
-        for start in range(first, seeds.num_queries, width):
-            stop = min(start + width, seeds.num_queries)
-            keys = None if seeds.keys is None else seeds.keys[start:stop]
-            keys = None if keys is None else torch.nn.functional.pad(keys, (0, width - len(keys)))
-            for tile in load(seeds.tile(start, stop), position, fast, into):
-                yield start, tile, keys
-        return
-    tiles = min(PANEL if fast else 1, -(-seeds.shape[1] // width))
-    into = room(seeds, len(seeds), width, tiles)
-    for start in range(first, seeds.shape[1], max(tiles, 1) * width):
-        panel = seeds[:, start : start + tiles * width].to(torch.float32)
-        for at, tile in enumerate(load(panel, position, fast, into)):
-            yield start + at * width, tile, None
-
-
-def tile_width(op: Operator, count: int) -> int:
-    """Return the columns of a tile: what fills a cache line on the CPU, or rows of 512 bytes on a GPU.
-
-    There are fewer where there are not so many queries (on a GPU with the Triton kernel only, as torch's product adds
-    in another order at another width), or where a GPU's memory does not hold them.
-    """
-    if op.device.type == "cuda":
-        narrow = op.kernel.name == "triton"
-        return fitting_width(op, 8 if narrow and count <= 8 else 32 if narrow and count <= 32 else CUDA_TILE)
-    return 1 if count == 1 else 8 if count <= 8 else CPU_TILE
-
-
-def check_shape(op: Operator, seeds: Tensor | Seeds) -> None:
-    """Raise `DataError` unless the seeds have one row a node."""
-    rows = seeds.num_nodes if isinstance(seeds, Seeds) else seeds.shape[0] if seeds.ndim == 2 else None
-    if rows != op.num_nodes:
-        shape = f"Seeds over {rows} nodes" if isinstance(seeds, Seeds) else f"a tensor of shape {tuple(seeds.shape)}"
-        raise DataError(f"seeds: got {shape}, expected [nodes, queries] with {op.num_nodes} nodes")
 
 
 METHODS: Registry[Propagation] = Registry("propagation method")
@@ -304,11 +272,12 @@ def search(
     """
     rows, values, infos = [], [], []
     context = replace(context or Context(), ranked=k)
-    for _, scores, info in method.tiles(op, seeds, context, num_candidates):
-        best, score = top_k(scores, k)
-        rows.append(best.cpu())
-        values.append(score.cpu())
-        infos.append(info)
+    with compiled_threads():
+        for _, scores, info in method.tiles(op, seeds, context, num_candidates):
+            best, score = top_k(scores, k)
+            rows.append(best.cpu())
+            values.append(score.cpu())
+            infos.append(info)
     if not infos:
         empty = torch.zeros(0, k)
         return empty.to(torch.int64), empty, Info.exact(0, 0, torch.device("cpu"))

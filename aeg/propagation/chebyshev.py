@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from aeg.core.kernels import Equation, Kernel, Residual
-from aeg.core.kernels.memory import empty
+from aeg.core.kernels import Equation, Kernel
+from aeg.core.kernels.memory import Space
 from aeg.propagation.base import Info
 
 CHECK_EVERY = 2
@@ -19,24 +18,15 @@ DOUBLE_BELOW = 1e-5
 Rule = Callable[[Equation, Tensor], Tensor]
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """What the iteration found.
-
-    Attributes:
-        z: [n, columns], in the precision of the iteration.
-        mass: float64 [columns], Σ_v w_v max(z_v, 0) for the equation's weights w.
-        info: iterations, bounded error and whether it met the tolerance.
-    """
-
-    z: Tensor
-    mass: Tensor
-    info: Info
-
-
 def chebyshev(
-    kernel: Kernel, equation: Equation, tol: float, max_iter: int, bound: float, rule: Rule | None = None
-) -> Solution:
+    kernel: Kernel,
+    equation: Equation,
+    tol: float,
+    max_iter: int,
+    bound: float,
+    rule: Rule | None = None,
+    space: Space | None = None,
+) -> tuple[Tensor, Info]:
     """Solve (I − c · diag(scale) · W) z = b for all columns of b at once.
 
     With ω₁ = 1, ω₂ = 2 / (2 − c²) and ω_{k+1} = 1 / (1 − c² ω_k / 4) the iterates are
@@ -44,7 +34,7 @@ def chebyshev(
     step from z_k, which the product of step k gives for free: its error is at most c times that of z_k, and the
     error of z_k at most `bound` times the weighted L1 norm of its residual. Columns are looked at every second
     step, first where the tolerance can be met at all; one that met it is set aside with the iterate of that step,
-    so it does not depend on its neighbours. Below a tolerance of 1e-5 all is done in float64.
+    so it does not depend on its neighbours.
 
     Args:
         kernel: multiplies by W.
@@ -52,16 +42,20 @@ def chebyshev(
         tol: a column is done when c · `bound` · Σ_v w_v |residual_v| is at most `tol`.
         max_iter: products at most.
         bound: factor from the residual's weighted L1 norm to the error that `tol` speaks of.
-        rule: a further reason to stop: takes the equation and the iterate that would be returned, and says for each column whether it is done, bool [columns].
+        rule: a further reason to stop: takes the equation and the iterate that would be returned, and says for each
+            column whether it is done, bool [columns].
+        space: memory to work in, which holds z until it is used again.
+
+    Returns:
+        z, [n, columns], and the info.
 
     Source:
         Golub and Varga, Chebyshev semi-iterative methods, Numer. Math. 3 (1961).
     """
-    dtype = precision(tol)
-    b, c = equation.b.to(dtype).contiguous(), equation.c
-    equation = replace(equation, b=b, scale=equation.scale.to(dtype))
+    b, c, space = equation.b, equation.c, space or Space()
     progress = _Progress(b.shape[1], b.device)
-    previous, current = empty(*b.shape, like=b).zero_(), empty(*b.shape, like=b).copy_(b)
+    previous = space.take("previous", *b.shape, like=b).zero_()
+    current = space.take("current", *b.shape, like=b).copy_(b)
     omega = 2.0 / (2.0 - c * c)
     first = _first_check(c, tol) if rule is None else max(2, _first_check(c, tol) // 2)
     step = 0
@@ -70,19 +64,18 @@ def chebyshev(
         if step < max_iter and (step < first or (step - first) % CHECK_EVERY):
             kernel.step(equation, current, previous, omega)
         else:
-            moved = empty(*b.shape, like=b)
-            residual = kernel.check(equation, current, previous, omega, moved)
-            met = c * bound * residual.absolute <= tol
-            met = met if rule is None else met | rule(equation, moved)
-            progress.note(step, moved, residual, c * bound * residual.absolute, met)
-            if step >= max_iter or progress.all_done():
-                return progress.solution()
+            moved = space.take(f"moved {step % 4 // 2}", *b.shape, like=b)
+            error = c * bound * kernel.check(equation, current, previous, omega, moved)
+            met = error <= tol if rule is None else (error <= tol) | rule(equation, moved)
+            progress.note(step, moved, error, met)
+            if step >= max_iter or progress.all_done:
+                return progress.z, progress.info
         previous, current = current, previous
         omega = 1.0 / (1.0 - c * c * omega / 4.0)
 
 
 def precision(tol: float) -> torch.dtype:
-    """Return the precision of the iteration for a tolerance."""
+    """Return the precision of the iteration for a tolerance: float64 below 1e-5."""
     return torch.float64 if tol < DOUBLE_BELOW else torch.float32
 
 
@@ -108,20 +101,17 @@ class _Progress:
         self.done = torch.zeros(columns, dtype=torch.bool, device=device)
         self.iterations = torch.zeros(columns, dtype=torch.int64, device=device)
         self.error = torch.full((columns,), torch.inf, dtype=torch.float64, device=device)
-        self.mass = torch.zeros(columns, dtype=torch.float64, device=device)
-        self.z: Tensor | None = None
+        self.z = torch.empty(0, device=device)
+        self.any_done = self.all_done = False
 
-    def note(self, step: int, moved: Tensor, residual: Residual, error: Tensor, done: Tensor) -> None:
+    def note(self, step: int, moved: Tensor, error: Tensor, done: Tensor) -> None:
         fresh = ~self.done
         self.error = torch.where(fresh, error, self.error)
-        self.mass = torch.where(fresh, residual.mass, self.mass)
         self.iterations = torch.where(fresh, step, self.iterations)
-        self.z = moved if self.z is None else torch.where(fresh, moved, self.z)
+        self.z = torch.where(fresh, moved, self.z) if self.any_done else moved
         self.done = self.done | done
+        self.any_done, self.all_done = torch.stack([self.done.any(), self.done.all()]).tolist()
 
-    def all_done(self) -> bool:
-        return bool(self.done.all())
-
-    def solution(self) -> Solution:
-        assert self.z is not None
-        return Solution(self.z, self.mass, Info(self.iterations, self.error, self.done))
+    @property
+    def info(self) -> Info:
+        return Info(self.iterations, self.error, self.done)

@@ -21,8 +21,22 @@ Run = Callable[[int, int], Iterator[Part]]
 
 logger = logging.getLogger(__name__)
 
+CPU_TILE = 32
+CUDA_TILE = 128
 BYTES = 64  # that a node of one query takes: 16 float32 arrays, of which some live for a moment only
 SHARE = 0.8  # of the free memory that a tile may take
+
+
+def tile_width(op: Operator, count: int) -> int:
+    """Return the columns of a tile: what fills a cache line on the CPU, or rows of 512 bytes on a GPU.
+
+    There are fewer where there are not so many queries (on a GPU with the Triton kernel only, as torch's product adds
+    in another order at another width), or where a GPU's memory does not hold them.
+    """
+    if op.device.type == "cuda":
+        narrow = op.kernel.name == "triton"
+        return fitting_width(op, 8 if narrow and count <= 8 else 32 if narrow and count <= 32 else CUDA_TILE)
+    return 1 if count == 1 else 8 if count <= 8 else CPU_TILE
 
 
 def fitting_width(op: Operator, widest: int) -> int:

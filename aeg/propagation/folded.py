@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from aeg.core.kernels.threads import all_threads
 from aeg.core.operator import Operator
 from aeg.core.progress import progress
 from aeg.core.seeds import Seeds
@@ -82,7 +83,8 @@ class Folded:
         if seeds.dense is not None and self._dense is not None:
             d, dense = seeds.dense, self._dense
             mixture = torch.cat([d.queries[start:stop] * d.scale[start:stop, None], d.offset[start:stop, None]], 1)
-            scores.addmm_(dense.core, mixture.T)
+            with all_threads():
+                scores.addmm_(dense.core, mixture.T)
             mixture = mixture.to(torch.float64)
             total, alone = total + mixture @ dense.sums, alone + mixture @ dense.isolated
             error = error + mixture.abs() @ dense.error
@@ -130,8 +132,9 @@ class Folded:
 
 @dataclass(frozen=True, eq=False)
 class _Dense:
-    """K [Z, 1] on the kept rows, [rows, d + 1], and for each column of [Z, 1], float64 [d + 1]: its sum, its sum over
-    isolated atoms, and the L1 error of its core.
+    """K [Z, 1] on the kept rows, [rows, d + 1], and what is known of each column of [Z, 1], float64 [d + 1].
+
+    `sums` are the columns' sums, `isolated` their sums over isolated atoms, `error` the L1 errors of their cores.
     """
 
     core: Tensor

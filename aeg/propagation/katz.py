@@ -50,9 +50,10 @@ class Katz(Propagation):
         # Solving for the sum from l = 1 on, with b = a W s, keeps isolated seeds at exactly zero.
         first = self.attenuation / top * op.w(seeds.to(precision(self.tol)))
         ones = torch.ones(op.num_nodes, dtype=torch.float64, device=op.device)
-        equation = Equation(ones / top, ones, first, self.attenuation)
-        found = chebyshev(op.kernel, equation, self.tol, self.max_iter, 1 / (1 - self.attenuation))
-        return found.z.to(torch.float32).clamp_(min=0), found.info
+        equation = Equation((ones / top).to(first.dtype), ones, first, self.attenuation)
+        bound = 1 / (1 - self.attenuation)
+        z, info = chebyshev(op.kernel, equation, self.tol, self.max_iter, bound, space=context.space)
+        return z.to(torch.float32, copy=True).clamp_(min=0), info
 
     def reference(self, weights: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         """See `Propagation.reference`: the closed form by a dense solve."""

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from aeg.config.ranges import param
 from aeg.core.kernels import compiled
-from aeg.core.kernels.memory import empty
 from aeg.core.kernels.tiles import scale_rows
 from aeg.core.operator import Operator
 from aeg.propagation.base import METHODS, Context, Info, Propagation
 from aeg.propagation.chebyshev import chebyshev, precision
+from aeg.propagation.layout import Layout
 from aeg.propagation.walk_system import WalkSystem, walk_system
 
 
@@ -47,21 +47,30 @@ class LabelPropagation(Propagation):
         """See `Propagation.propagate`."""
         # Solved for z = D^{-1/2} F, with degree 1 for an isolated node: (D − γ W) z = (1 − γ) D^{1/2} Y.
         system = self._system(op)
-        root, dtype = system.degree.sqrt(), precision(self.tol)
-        f = empty(*seeds.shape, like=seeds, dtype=dtype)
-        torch.mul(seeds, ((1 - self.gamma) * root).to(dtype).unsqueeze(1), out=f)
+        root = system.degree.sqrt()
+        f = seeds.to(torch.float64).mul_(self._factor(system).unsqueeze(1)) if self.exact else seeds
         equation = system.equation(f, 1 / root[: system.kept])
-        found = chebyshev(system.kernel, equation, self.tol, self.max_iter, 1 / (1 - self.gamma))
+        bound = 1 / (1 - self.gamma)
+        z, info = chebyshev(system.kernel, equation, self.tol, self.max_iter, bound, space=context.space)
         ones = torch.ones(seeds.shape[1], device=op.device)
-        scores = scale_rows(system.complete(found.z, f), root, ones, compiled(system.kernel))
-        return scores.to(torch.float32), found.info
+        scores = scale_rows(system.complete(z, f), root, ones, compiled(system.kernel))
+        return scores.to(torch.float32), info
 
-    def layout(self, op: Operator) -> tuple[Operator, Tensor | None]:
+    def layout(self, op: Operator) -> Layout:
         """See `Propagation.layout`."""
-        return op, self._system(op).position
+        system = self._system(op)
+        return Layout(op, system.position, None if self.exact else self._factor(system).to(torch.float32))
+
+    @property
+    def exact(self) -> bool:
+        """Whether the tolerance asks for float64."""
+        return precision(self.tol) == torch.float64
+
+    def _factor(self, system: WalkSystem) -> Tensor:
+        return (1 - self.gamma) * system.degree.sqrt() * system.inverse
 
     def _system(self, op: Operator) -> WalkSystem:
-        return walk_system(op, self.gamma, exact=precision(self.tol) == torch.float64)
+        return walk_system(op, self.gamma, self.exact)
 
     def reference(self, weights: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         """See `Propagation.reference`: a dense solve."""

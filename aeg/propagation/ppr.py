@@ -14,15 +14,17 @@ from torch import Tensor
 
 from aeg.config.ranges import param
 from aeg.core.kernels import compiled
-from aeg.core.kernels.memory import empty
+from aeg.core.kernels.memory import Space, empty
 from aeg.core.kernels.tiles import column_mass, scale_rows
 from aeg.core.operator import Operator
 from aeg.core.seeds import Seeds
-from aeg.propagation.base import METHODS, Context, Info, Propagation, check_shape, tile_width
+from aeg.propagation.base import METHODS, Context, Info, Propagation
 from aeg.propagation.chebyshev import chebyshev, precision, rate
 from aeg.propagation.engines import ENGINES, choose_engine
+from aeg.propagation.fitting import tile_width
 from aeg.propagation.folded import TILE as FOLDED_TILE
 from aeg.propagation.folded import Folded
+from aeg.propagation.layout import Layout, check_shape
 from aeg.propagation.push import Push
 from aeg.propagation.ranking_rule import RankingRule
 from aeg.propagation.walk_system import WalkSystem, walk_system
@@ -97,16 +99,18 @@ class PPR(Propagation):
         """Products that the iteration should need for one column, roughly."""
         return 1.3 * math.log(self.tol) / math.log(rate(1 - self.restart))
 
-    def layout(self, op: Operator) -> tuple[Operator, Tensor | None]:
+    def layout(self, op: Operator) -> Layout:
         """See `Propagation.layout`."""
-        return op, self._system(op).position
+        system = self._system(op)
+        return Layout(op, system.position, None if self.exact else system.inverse.to(torch.float32))
 
     def propagate(self, op: Operator, seeds: Tensor, context: Context) -> tuple[Tensor, Info]:
         """See `Propagation.propagate`."""
         system, rule = self._system(op), None
         if self.stop == "ranking" and context.ranked is not None:
-            rule = partial(RankingRule, context.ranked, context.rows)
-        z, info = self._solve(system, seeds, rule)
+            rule = partial(RankingRule, context.ranked, context.rows, system)
+        f = seeds.to(torch.float64).mul_(system.inverse.unsqueeze(1)) if self.exact else seeds
+        z, info = self._solve(system, f, rule, context.space)
         fast = compiled(system.kernel)
         mass = column_mass(z, system.degree, fast)
         factor = 1 / torch.where(mass == 0, 1.0, mass)
@@ -119,27 +123,38 @@ class PPR(Propagation):
     def core(self, op: Operator, columns: Tensor) -> tuple[Tensor, Info]:
         """Return the linear core x = ρ (I − (1 − ρ) Pᵀ)⁻¹ b of signed columns b [nodes, columns], unscaled."""
         system = self._system(op)
-        new = empty(*columns.shape, like=columns)
-        f = new.copy_(columns) if system.position is None else new.index_copy_(0, system.position, columns)
-        z, info = self._solve(system, f)
+        f = empty(*columns.shape, like=columns, dtype=precision(self.tol))
+        if system.position is None:
+            f.copy_(columns)
+        else:
+            f.index_copy_(0, system.position, columns.to(f.dtype))
+        z, info = self._solve(system, f.mul_(system.inverse.to(f.dtype).unsqueeze(1)))
         core = (z * (self.restart * system.degree).to(z.dtype).unsqueeze(1)).to(torch.float32)
         return core if system.position is None else core[system.position], info
 
+    @property
+    def exact(self) -> bool:
+        """Whether the tolerance asks for float64."""
+        return precision(self.tol) == torch.float64
+
     def _system(self, op: Operator) -> WalkSystem:
-        return walk_system(op, 1 - self.restart, exact=precision(self.tol) == torch.float64)
+        return walk_system(op, 1 - self.restart, self.exact)
 
     def _solve(
-        self, system: WalkSystem, f: Tensor, rule: Callable[[WalkSystem, Tensor], RankingRule] | None = None
+        self,
+        system: WalkSystem,
+        f: Tensor,
+        rule: Callable[[Tensor], RankingRule] | None = None,
+        space: Space | None = None,
     ) -> tuple[Tensor, Info]:
-        """Solve (D − (1 − ρ) W) z = f, for the core x = ρ D z of f, whose L1 error is at most ‖residual‖₁ in f's units.
+        """Solve (D − (1 − ρ) W) z = g for g times the system's inverse diagonal, `f`, which is overwritten.
 
-        `f` is overwritten where its precision is that of the iteration.
+        The core is x = ρ D z; its L1 error is at most the L1 norm of the residual of g.
         """
-        f = f.to(precision(self.tol))
         equation = system.equation(f, torch.ones_like(system.diagonal))
-        stop = None if rule is None else rule(system, f)
-        found = chebyshev(system.kernel, equation, self.tol, self.max_iter, bound=1.0, rule=stop)
-        return system.complete(found.z, f), found.info
+        stop = None if rule is None else rule(f)
+        z, info = chebyshev(system.kernel, equation, self.tol, self.max_iter, 1.0, stop, space)
+        return system.complete(z, f), info
 
     def reference(self, weights: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         """See `Propagation.reference`: a dense solve."""

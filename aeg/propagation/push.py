@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from aeg.core.kernels import compiled
-from aeg.core.kernels.threads import share
+from aeg.core.kernels.threads import ALONE, share
 from aeg.core.operator import Operator
 from aeg.core.seeds import Seeds
 from aeg.propagation.base import Info
@@ -111,7 +111,7 @@ def _compiled(
         space.found[at], space.left[at] = 0.0, 0.0
         spaces.append(space)
 
-    share(work, columns)
+    share(work, columns, ALONE)
     return scores, left, edges
 
 

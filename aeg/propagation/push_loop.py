@@ -1,5 +1,5 @@
 """The compiled loop of forward push."""
-# ruff: noqa: ANN001, ANN201
+# ruff: noqa: ANN001, ANN201, C901, D417
 # mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -50,33 +51,42 @@ class WalkSystem:
     degree: Tensor
     down: Kernel | None = None
     up: Kernel | None = None
+    _scales: dict[torch.dtype, Tensor] = field(default_factory=dict, repr=False)
 
     @property
     def kept(self) -> int:
         """The number of nodes that are iterated on."""
         return len(self.diagonal)
 
+    @cached_property
+    def inverse(self) -> Tensor:
+        """1 / Δ on the kept nodes and 1 / D on the others, float64 [nodes]: what the right side is multiplied by."""
+        return 1 / torch.cat([self.diagonal, self.degree[self.kept :]])
+
     def equation(self, f: Tensor, weights: Tensor) -> Equation:
-        """Return the equation for z_K, and leave D_E⁻¹ f_E in the last rows of `f`, its first are overwritten.
+        """Return the equation for z_K; the first rows of `f` are overwritten by its right side.
 
         Args:
-            f: [nodes, columns] in the order of the rows.
+            f: the right side times `inverse`, [nodes, columns] in the order of the rows.
             weights: float64 [kept], how the residual of f_K is measured.
         """
-        scale = 1 / self.diagonal
-        b = f[: self.kept].mul_(scale.to(f.dtype).unsqueeze(1))
+        scale, b = self._scale(f.dtype), f[: self.kept]
         if self.down is not None:
-            rest = f[self.kept :].div_(self.degree[self.kept :].to(f.dtype).unsqueeze(1))
-            self.down.step(Equation(scale.to(f.dtype), scale, b, self.c), rest, b, 1.0)
-        return Equation(scale, weights * self.diagonal, b, self.c)
+            self.down.affine(Equation(scale[: self.kept], weights, b, self.c), f[self.kept :], b)
+        return Equation(scale[: self.kept], weights * self.diagonal, b, self.c)
 
     def complete(self, z: Tensor, f: Tensor) -> Tensor:
         """Return z of all nodes for z_K, written over `f` as `equation` left it."""
         f[: self.kept] = z
         if self.up is not None:
-            rest, scale = f[self.kept :], 1 / self.degree[self.kept :]
-            self.up.step(Equation(scale.to(f.dtype), scale, rest, self.c), z.contiguous(), rest, 1.0)
+            rest, scale = f[self.kept :], self._scale(f.dtype)[self.kept :]
+            self.up.affine(Equation(scale, self.inverse[self.kept :], rest, self.c), f[: self.kept], rest)
         return f
+
+    def _scale(self, dtype: torch.dtype) -> Tensor:
+        if dtype not in self._scales:
+            self._scales[dtype] = self.inverse.to(dtype)
+        return self._scales[dtype]
 
 
 def walk_system(op: Operator, c: float, exact: bool) -> WalkSystem:
