@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-STAGES = ("corpus", "extraction", "graph", "query", "propagation", "retrieval", "evaluation")
+STAGES = ("corpus", "extraction", "graph", "query", "propagation", "retrieval", "sieve", "answer", "evaluation")
 SHARED = ("core", "config", "registry", "errors", "backends")
 
 

@@ -50,7 +50,7 @@ def test_equals_brute_force(threshold, top_k):
 def test_blocks_do_not_change_the_result(monkeypatch):
     vectors, threads = clustered(seed=4), torch.get_num_threads()
     whole = neighbours_above(vectors, 0.7, 4)
-    monkeypatch.setattr(pairs_module, "_CPU_CELLS", 500 * 13)
+    monkeypatch.setattr(pairs_module, "_CPU_BLOCK", 37)
     blocked = neighbours_above(vectors, 0.7, 4)
     assert torch.get_num_threads() == threads
     for one, other in zip(whole[:3], blocked[:3], strict=True):

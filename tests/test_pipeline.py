@@ -215,7 +215,7 @@ def test_two_wiki_without_a_language_model_meets_its_figure(data_root, tmp_path)
     graph = build(passages, list(EXTRACTORS.from_spec(config.extraction, "extraction").extract(passages)))
     effective = DECOMPOSITIONS.make("none").decompose(queries)
     links = LINKERS.from_spec(config.query.linking, "linking").link(effective, graph.entities)
-    seeds, _ = build_seeds(effective, links, graph.atoms, graph.entities, None, config.query.seeds)
+    seeds, _ = build_seeds(links, graph.atoms, graph.entities, None, config.query.seeds)
     documents_of = DocumentMap(graph.atoms, graph.passages, config.retrieval.passage_score)
     found = retrieve(
         make("ppr", restart=0.1),

@@ -13,7 +13,7 @@ from aeg.config.schema import SeedsConfig
 from aeg.core.records import EffectiveQuery
 from aeg.core.tables import AtomTable, EntityTable
 from aeg.errors import ConfigError, DataError
-from aeg.query import Link, build_seeds, needs_atoms
+from aeg.query import Link, Links, build_seeds, needs_atoms, query_keys
 from aeg.query import similarity as similarity_module
 
 ATOMS, ENTITIES, DIM = 12, 5, 6
@@ -47,7 +47,8 @@ LINKS = [(Link(2, 0.5, "a"), Link(0, 0.25, "b")), (), (Link(4, 1.0, "c"),), (Lin
 def built(config: SeedsConfig, links=LINKS, embeddings="default", atoms=DEFAULT, nearest=None):
     queries = QUERIES[: len(links)]
     given_vectors = unit(1, len(links)) if isinstance(embeddings, str) else embeddings
-    return build_seeds(queries, links, atoms, TABLE, given_vectors, config, nearest)
+    keys = query_keys(queries)
+    return build_seeds(Links.from_lists(links), atoms, TABLE, given_vectors, config, nearest, keys)
 
 
 def min_max(cosines: torch.Tensor, k: int | None) -> torch.Tensor:
@@ -164,8 +165,10 @@ def test_missing_or_misshapen_input_is_named():
         built(config_of(), atoms=atom_table(None))
     with pytest.raises(DataError, match=r"\(4, 3\), expected \(4, 6\)"):
         built(config_of(), embeddings=torch.ones(4, 3))
-    with pytest.raises(DataError, match="links of 3 queries, expected 4"):
-        build_seeds(QUERIES, LINKS[:3], atom_table(VECTORS), TABLE, None, config_of(alpha=0.0))
+    with pytest.raises(DataError, match=r"\(4, 6\), expected \(3, 6\)"):
+        built(config_of(), links=LINKS[:3], embeddings=unit(1, 4))
+    with pytest.raises(DataError, match="4 keys, expected 3"):
+        build_seeds(Links.from_lists(LINKS[:3]), DEFAULT, TABLE, None, config_of(alpha=0.0), keys=query_keys(QUERIES))
     with pytest.raises(DataError, match="entities 9 to 9, expected 0 to 4"):
         built(config_of(alpha=0.0), links=[(Link(9, 1.0, "x"),)], embeddings=None)
     with pytest.raises(DataError, match=r"weight -1\.0"):

@@ -1,15 +1,16 @@
-"""`python -m experiments.bench [encoder]`: speeds as ratios against a named peer, in the same run."""
+"""`encoder`: the default encoder against plain transformers."""
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 import time
 from collections.abc import Callable
 from importlib.resources import files
 
 import torch
+
+from experiments.bench.output import Table
+from experiments.bench.settings import Outcome, Settings
 
 
 def sample_texts() -> dict[str, list[str]]:
@@ -20,7 +21,7 @@ def sample_texts() -> dict[str, list[str]]:
     return {"atoms": atoms, "entities": sorted({name for record in records for name in record["entities"]})}
 
 
-def encoder() -> list[str]:
+def bench(settings: Settings) -> Outcome:
     """Encode the sample's texts with the default encoder and with plain transformers in sorted batches of 32."""
     from transformers import AutoModel, AutoTokenizer
 
@@ -37,41 +38,21 @@ def encoder() -> list[str]:
                 batch = tokenizer(ordered[start : start + 32], padding=True, truncation=True, return_tensors="pt")
                 model(**batch)
 
-    lines = []
+    table = Table("encoder", ["texts", "number", "tokens each", "texts/s", "plain transformers", "ratio"])
     for name, texts in sample_texts().items():
+        texts, rounds = (texts[:16], 1) if settings.quick else (texts, 3)
         tokens = sum(map(len, ours.token_spans(texts))) / len(texts)
-        mine, peer = rate(lambda part: ours.encode(part), texts), rate(plain, texts)
-        lines.append(
-            f"encoder, {len(texts)} {name} ({tokens:.1f} tokens each): {mine:.0f} texts/s, "
-            f"{mine / peer:.2f} x plain transformers ({peer:.0f})"
-        )
-    return lines
+        mine, peer = rate(lambda part: ours.encode(part), texts, rounds), rate(plain, texts, rounds)
+        table.rows.append([name, len(texts), tokens, mine, peer, mine / peer])
+    return Outcome([table])
 
 
-def rate(encode: Callable[[list[str]], object], texts: list[str]) -> float:
-    """Return texts a second, the best of three runs after a warm-up."""
+def rate(encode: Callable[[list[str]], object], texts: list[str], rounds: int) -> float:
+    """Return texts a second, the best of some runs after a warm-up."""
     encode(texts[:64])
     best = float("inf")
-    for _ in range(3):
+    for _ in range(rounds):
         started = time.perf_counter()
         encode(texts)
         best = min(best, time.perf_counter() - started)
     return len(texts) / best
-
-
-BENCHES = {"encoder": encoder}
-
-
-def main() -> int:
-    """Run the named benches, or all of them."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.bench", description=__doc__)
-    parser.add_argument("bench", nargs="*", choices=[*BENCHES, []], help=f"which (default: all): {', '.join(BENCHES)}")
-    names = parser.parse_args().bench or list(BENCHES)
-    for name in names:
-        for line in BENCHES[name]():
-            print(line)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,1 @@
+"""`python -m experiments.bench`: speeds as ratios against named peers, in the same run."""
