@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ from aeg.propagation.contract import outcomes, sample_graph, sample_seeds
 from aeg.propagation.folded import Folded
 from aeg.propagation.ppr import PPR
 from aeg.propagation.push import suits
+from aeg.propagation.ranking_rule import RankingRule
 
 ATOMS = 80
 ENGINES = ("iterate", "folded", "push")
@@ -57,7 +59,9 @@ def dense_seeds(queries: int = 30, seed: int = 0, nodes: int = 200) -> Seeds:
     scale = 0.1 / (high - low)
     entities = torch.randint(ATOMS, nodes, (queries, 2), generator=generator).tolist()
     sparse = Seeds.from_lists(nodes, [[(a, 0.5), (b, 0.7)] for a, b in entities])
-    return Seeds(nodes, sparse.ptr, sparse.nodes, sparse.weights, DenseSeeds(atoms, vectors, scale, -low * scale))
+    return Seeds(
+        nodes, sparse.ptr, sparse.nodes, sparse.weights, DenseSeeds(atoms, vectors, scale, -low * scale, clipped=False)
+    )
 
 
 def exact(method: PPR, op: Operator, columns: Tensor) -> Tensor:
@@ -175,7 +179,9 @@ def test_odd_queries_among_seeds_on_all_atoms(engine):
     weights[6] = torch.nan
     weights[8] = torch.inf
     weights[10] = -0.1
-    odd = Seeds(200, seeds.ptr, seeds.nodes, weights, DenseSeeds(dense.atoms, dense.queries, scale, offset))
+    odd = Seeds(
+        200, seeds.ptr, seeds.nodes, weights, DenseSeeds(dense.atoms, dense.queries, scale, offset, clipped=False)
+    )
     method = make("ppr", engine=engine, tol=1e-6)
     scores, info = method(graph(), odd)
     expected, _ = method(graph(), seeds)
@@ -202,7 +208,7 @@ def test_folded_refuses_other_atoms():
     op, method, seeds = graph(), make("ppr", engine="folded"), dense_seeds(3)
     method(op, seeds)
     dense = seeds.dense
-    other = DenseSeeds(dense.atoms.flip(0), dense.queries, dense.scale, dense.offset)
+    other = DenseSeeds(dense.atoms.flip(0), dense.queries, dense.scale, dense.offset, clipped=False)
     with pytest.raises(DataError, match="embeddings of other atoms than before"):
         method(op, Seeds(200, seeds.ptr, seeds.nodes, seeds.weights, other))
 
@@ -278,6 +284,53 @@ def test_the_ranking_at_the_stop_is_the_exact_one(seed, nodes, density, k, resta
             assert float(truth[found, query].min()) >= float(best[len(found) - 1]) * (1 - 4e-7)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_scores_that_lie_close_are_told_apart(seed):
+    """On a ring with chords all scores are alike, so a rule that stops too early has the wrong nodes."""
+    generator = torch.Generator().manual_seed(seed)
+    op, columns = Operator.from_edges(150, ring(150, seed)), torch.zeros(150, 30)
+    columns[torch.randint(0, 150, (8, 30), generator=generator), torch.arange(30)] = 1.0
+    method = make("ppr", restart=0.05, stop="ranking", tol=1e-9)
+    rows, _, info = search(method, op, columns, 20)
+    _, _, whole = search(make("ppr", restart=0.05, tol=1e-9), op, columns, 20)
+    truth = exact(method, op, columns)
+    best = truth.sort(0, descending=True).values[19]
+    assert bool((truth.gather(0, rows.T).amin(0) >= best * (1 - 4e-7)).all())
+    assert float(info.iterations.double().mean()) < float(whole.iterations.double().mean())
+
+
+@pytest.mark.parametrize("restart", [0.1, 0.5])
+def test_what_the_rule_is_certain_of_is_so(restart):
+    """Exact iterates with noise of many sizes: wherever the rule is certain, the noisy k best are the exact ones."""
+    op, k, ranked = graph(), 5, torch.arange(120)
+    system = walk_system.walk_system(op, 1 - restart, exact=False)
+    place = torch.arange(op.num_nodes) if system.position is None else system.position
+    columns = sample_seeds(op, 40).double()
+    laplacian = np.diag(op.walk_degree.numpy()) - (1 - restart) * op.scipy().toarray()
+    solution = torch.from_numpy(np.linalg.solve(laplacian, columns.numpy()))
+    truth = (solution * op.walk_degree.unsqueeze(1))[ranked]
+    best = truth.sort(0, descending=True).values[k - 1]
+    f = torch.empty_like(columns).index_copy_(0, place, columns).mul_(system.inverse.unsqueeze(1))
+    equation = system.equation(f, torch.ones_like(system.diagonal))
+    rule = RankingRule(k, place[ranked], system, f)
+    exactly = torch.empty_like(solution).index_copy_(0, place, solution)[: system.kept]
+    root = system.degree[: system.kept].sqrt().unsqueeze(1)
+    generator, certain, spoiled = torch.Generator().manual_seed(0), [], []
+    for size in (1e-7, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0):
+        noise = torch.randn(exactly.shape, generator=generator, dtype=torch.float64)
+        iterate = exactly + size * (exactly * root).mean(0) * noise / root
+        sure = rule(equation, iterate)
+        scores = (system.complete(iterate, f.clone())[place] * op.walk_degree.unsqueeze(1))[ranked]
+        found = scores.topk(k, dim=0).indices
+        right = truth.gather(0, found).amin(0) >= best * (1 - 1e-6)
+        assert bool(right[sure].all())
+        certain.append(float(sure.double().mean()))
+        spoiled.append(float((~right).double().mean()))
+    assert certain[0] > 0.5  # the rule is of use,
+    assert certain == sorted(certain, reverse=True)
+    assert spoiled[-1] > 0.2  # and the noise is enough to mislead a rule that does not look
+
+
 def test_the_ranking_stops_earlier():
     op, columns = graph(), sample_seeds(graph(), 20)
     early = search(make("ppr", restart=0.1, stop="ranking", tol=1e-9), op, columns, 5, ATOMS)[2].iterations
@@ -297,3 +350,15 @@ def test_a_tie_at_rank_k_keeps_the_walk_going():
     assert float(tied[2].residual.max()) <= 1e-9
     clear = search(method, op, columns, 1)
     assert int(clear[2].iterations) < int(tied[2].iterations)
+
+
+def test_dense_seeds_that_are_cut_off_at_zero_are_not_folded():
+    op, seeds = sample_graph(nodes=200, edges=500), dense_seeds()
+    below = dataclasses.replace(seeds.dense, offset=seeds.dense.offset - 0.05, clipped=True)
+    cut = dataclasses.replace(seeds, dense=below)
+    with pytest.raises(DataError, match="cut off at 0"):
+        make("ppr", engine="folded")(op, cut)
+    method = make("ppr", tol=1e-6)
+    scores, info = method(op, cut)
+    assert info.engine == "iterate"
+    assert float(l1(scores, exact(method, op, cut.tile(0, cut.num_queries))).max()) < 1e-5

@@ -119,6 +119,15 @@ def test_processes_that_share_a_graph_keep_their_tiles():
     assert memory.tried == [(0, 8)]
 
 
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_tiles_that_are_kept_are_not_written_over(name):
+    op, seeds, context = sample_graph(), sample_seeds(sample_graph(), 40), Context(tile=8)
+    loose = {"tol": 0.5} if name in ("ppr", "katz", "label_propagation") else {}
+    kept = list(make(name, **loose).tiles(op, seeds, context))
+    whole, _ = make(name, **loose)(op, seeds, context)
+    assert torch.equal(torch.cat([scores for _, scores, _ in kept], 1), whole)
+
+
 @pytest.mark.parametrize(("engine", "kind"), [("folded", Folded), ("push", Push)])
 def test_engines_halve_their_tiles(monkeypatch, engine, kind):
     op, seeds = sample_graph(), as_seeds(sample_seeds(sample_graph(), 11))

@@ -101,12 +101,13 @@ def over_itself(matrix: Matrix) -> None:
 
 
 def in_pieces(case: Callable[[], None]) -> None:
-    """Run a case with rows of more than four entries cut."""
-    before, triton_kernel.LONG = triton_kernel.LONG, 4
+    """Run a case with rows of more than four entries cut, and residuals summed in eight parts."""
+    before = triton_kernel.LONG, triton_kernel._PARTS
+    triton_kernel.LONG, triton_kernel._PARTS = 4, 8
     try:
         case()
     finally:
-        triton_kernel.LONG = before
+        triton_kernel.LONG, triton_kernel._PARTS = before
 
 
 def same_bits() -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 
-_STRIP = "\"'`´‘’‚‛“”„‟«»‹›()[]{}⟨⟩「」『』【】,;:.!?…–—"
-_SPACE = re.compile(r"\s+")
+_STRIP = "\"'`´‘’‚‛“”„‟«»‹›()[]{}⟨⟩「」『』【】,;:.!?…–— "
 
 
 def canonical_key(name: str) -> str:
@@ -24,14 +22,15 @@ def canonical_key(name: str) -> str:
     while key != previous:
         previous = key
         key = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", key).casefold())
-        key = _SPACE.sub(" ", key).strip()
-        key = _strip_ends(key)
+        key = _strip_ends(" ".join(key.split()))
+        if key.isascii():
+            return key  # stable already
     return key
 
 
 def _strip_ends(key: str) -> str:
-    key = key.rstrip(_STRIP + " ")
-    stripped = key.lstrip(_STRIP + " ")
+    key = key.rstrip(_STRIP)
+    stripped = key.lstrip(_STRIP)
     if stripped and stripped[0].isalpha() and key[: len(key) - len(stripped)].endswith("."):
         stripped = "." + stripped
     return stripped
@@ -44,4 +43,4 @@ def atom_text(text: str) -> str:
         >>> atom_text(" Ann   owns\nBix. ")
         'Ann owns Bix.'
     """
-    return _SPACE.sub(" ", unicodedata.normalize("NFC", text)).strip()
+    return " ".join(unicodedata.normalize("NFC", text).split())

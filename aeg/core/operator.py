@@ -179,7 +179,8 @@ class Operator:
 
     def to(self, device: torch.device | str) -> Operator:
         """Return the operator on `device` (itself where it is there already)."""
-        if torch.device(device) == self.device:
+        wanted = torch.device(device)
+        if wanted.type == self.device.type and wanted.index in (None, self.device.index):
             return self
         names = ("crow", "col", "weight", "degree", "isolated")
         crow, col, weight, degree, isolated = (getattr(self, name).to(device) for name in names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -18,12 +18,15 @@ class DenseSeeds:
         atoms: float32 [atoms, d], unit rows; atom i is node i.
         queries: float32 [queries, d], unit rows.
         scale, offset: float32 [queries].
+        clipped: whether the affine function may fall below 0 by more than rounding, and is cut off there; scores are
+            then no linear map of the query. Min-max scaled similarities never do.
     """
 
     atoms: Tensor
     queries: Tensor
     scale: Tensor
     offset: Tensor
+    clipped: bool = True
 
     def tile(self, start: int, stop: int) -> Tensor:
         """Return the part of queries `start` to `stop`, [atoms, stop − start]."""
@@ -102,8 +105,12 @@ class Seeds:
         """Return the seeds on `device`; `ptr` stays on the CPU, where tiles are cut."""
         if torch.device(device) == self.device:
             return self
-        dense = self.dense and DenseSeeds(
-            *(t.to(device) for t in (self.dense.atoms, self.dense.queries, self.dense.scale, self.dense.offset))
+        dense = self.dense and replace(
+            self.dense,
+            atoms=self.dense.atoms.to(device),
+            queries=self.dense.queries.to(device),
+            scale=self.dense.scale.to(device),
+            offset=self.dense.offset.to(device),
         )
         keys = None if self.keys is None else self.keys.to(device)
         return Seeds(self.num_nodes, self.ptr, self.nodes.to(device), self.weights.to(device), dense, keys, self.flags)

@@ -8,13 +8,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, PrivateAttr, model_validator
 
-
-def _undescribed(schema: dict[str, Any]) -> None:
-    """Keep docstrings out of the schema: it is sent to the model, and part of what replies are cached under."""
-    schema.pop("description", None)
-
-
-_FORM = ConfigDict(extra="ignore", json_schema_extra=_undescribed)
+_FORM = ConfigDict(extra="ignore")
 
 
 class Lenient(BaseModel):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -11,13 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from aeg.core.keys import atom_text, canonical_key
+from aeg.core.keys import canonical_key
 from aeg.core.records import Extraction, Passage
 from aeg.core.tables import AtomTable, EntityTable
 from aeg.errors import DataError
-
-_Unit = tuple[tuple[str, int, int, int], list[tuple[str, str]]]
-"""An occurrence (text, passage row, start, end), and pairs of that text and an entity's key."""
+from aeg.graph.gathering import Gathered, Texts
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,26 +39,6 @@ class Inventory:
     rejected: tuple[str, ...] = ()
 
 
-class _Keys:
-    """Canonical keys of names, computed once a name; counts what is rejected."""
-
-    def __init__(self) -> None:
-        self.key: dict[str, str] = {}
-        self.surface: Counter[str] = Counter()
-        self.rejected: dict[str, None] = {}
-        self.counts: Counter[str] = Counter()
-
-    def of(self, name: str) -> str:
-        if name not in self.key:
-            self.key[name] = canonical_key(name)
-        if not self.key[name]:
-            self.rejected[name] = None
-            self.counts["empty_entity_keys"] += 1
-            return ""
-        self.surface[name] += 1
-        return self.key[name]
-
-
 def collect(passages: Sequence[Passage], extractions: Iterable[Extraction], units: str = "atoms") -> Inventory:
     """Return the inventories over all passages: one atom per distinct text, one entity per canonical key.
 
@@ -80,7 +57,7 @@ def collect(passages: Sequence[Passage], extractions: Iterable[Extraction], unit
         >>> list(inventory.entities.keys), inventory.mentions.shape[1]
         (['mira voss', 'tarn lab'], 2)
     """
-    gathered = _Gathered(units)
+    gathered = Gathered(units)
     seen = 0
     for row, found in enumerate(extractions):
         if row >= len(passages) or found.passage_id != passages[row].id:
@@ -90,121 +67,80 @@ def collect(passages: Sequence[Passage], extractions: Iterable[Extraction], unit
         seen += 1
     if seen != len(passages):
         raise DataError(f"graph: got extractions of {seen} passages, expected {len(passages)}")
-    if not gathered.occurrences:
+    if not len(gathered.occurrences):
         raise DataError("graph: got no atom from any passage, expected at least one; check corpus and extraction")
-    keys, counts = gathered.keys, gathered.counts
-    atoms, atom_row = _atom_table(gathered.occurrences)
-    relates, weight = _relations(gathered.labels, counts)
-    entities, entity_row = _entity_keys(gathered.listed, gathered.pairs, relates, keys)
-    mentions = _unique_pairs([(atom_row[text], entity_row[key]) for text, key in gathered.pairs], len(entities))
-    index = torch.tensor([(entity_row[a], entity_row[b]) for a, b in relates], dtype=torch.int64).reshape(-1, 2).T
-    counts["extracted_triples"] = len(gathered.labels)
-    counts.update(keys.counts)
-    degree = torch.bincount(mentions[1], minlength=len(entities))
-    table = EntityTable(entities, _names(entities, keys), degree, None)
-    return Inventory(atoms, table, mentions, index, weight, dict(sorted(counts.items())), tuple(keys.rejected)[:100])
+    return _inventory(gathered)
 
 
-class _Gathered:
-    """What the passages give, in their order: occurrences of units, pairs of unit and entity, labelled relations."""
-
-    def __init__(self, units: str) -> None:
-        self.units = units
-        self.keys = _Keys()
-        self.occurrences: list[tuple[str, int, int, int]] = []
-        self.pairs: list[tuple[str, str]] = []
-        self.labels: list[tuple[str, str, str]] = []
-        self.listed: set[str] = set()
-        self.counts: Counter[str] = Counter(extracted_atoms=0)
-
-    def add(self, row: int, passage: Passage, found: Extraction) -> None:
-        """Take in what was extracted from the passage at `row`."""
-        self.counts[f"passages_{found.status}"] += 1
-        own = {key for name in found.entities if (key := self.keys.of(name))}
-        labels = [
-            (self.keys.of(subject), canonical_key(relation), self.keys.of(tail))
-            for subject, relation, tail in found.triples
-        ]
-        self.labels.extend(labels)
-        atoms = self._atoms(row, found)
-        if self.units == "passages":
-            own.update(key for _, pairs in atoms for _, key in pairs)
-            own.update(end for a, _, b in labels if a and b and a != b for end in (a, b))
-            atoms = self._passage(row, passage, own)
-        self.listed.update(own)
-        for occurrence, pairs in atoms:
-            self.occurrences.append(occurrence)
-            self.pairs.extend(pairs)
-
-    def _atoms(self, row: int, found: Extraction) -> list[_Unit]:
-        units: list[_Unit] = []
-        for atom in found.atoms:
-            self.counts["extracted_atoms"] += 1
-            text = atom_text(atom.text)
-            if not text:
-                self.counts["empty_atoms"] += 1
-                continue
-            span = (-1, -1) if atom.start is None or atom.end is None else (atom.start, atom.end)
-            pairs = [(text, key) for name in atom.entities if (key := self.keys.of(name))]
-            units.append(((text, row, *span), pairs))
-        return units
-
-    def _passage(self, row: int, passage: Passage, entities: set[str]) -> list[_Unit]:
-        if not passage.text.strip():
-            self.counts["empty_passages"] += 1
-            return []
-        text = atom_text(f"{passage.title}\n{passage.text}")
-        return [((text, row, 0, len(passage.text)), [(text, key) for key in sorted(entities)])]
+def _inventory(gathered: Gathered) -> Inventory:
+    counts = gathered.counts
+    atoms, atom_row = _atom_table(gathered)
+    key, keys = _canonical(gathered.names)
+    label, labels = _canonical(gathered.labels)
+    triples = gathered.triples
+    ends = key[triples[:, ::2]]
+    empty = (ends < 0).any(axis=1)
+    loop = (ends[:, 0] == ends[:, 1]) & ~empty
+    related = ~(empty | loop)
+    text, name = gathered.pairs(related)
+    used = np.unique(np.concatenate([key[gathered.listed], key[gathered.in_atoms], ends[related].ravel()]))
+    ordered = sorted(used[used >= 0].tolist(), key=keys.__getitem__)
+    row = np.full(len(keys), -1, dtype=np.int64)
+    row[ordered] = np.arange(len(ordered))
+    named = key[name] >= 0
+    mentions = _unique_pairs(atom_row[text[named]], row[key[name[named]]], len(ordered))
+    relates, weight = _relations(row[ends[related]], label[triples[related, 1]], len(ordered), len(labels))
+    often = np.bincount(gathered.every_name, minlength=len(key))
+    counts["extracted_triples"] = len(triples)
+    reasons = {"triples_with_empty_end": empty, "triples_self_loop": loop, "empty_entity_keys": often[key < 0]}
+    counts.update({reason: int(found.sum()) for reason, found in reasons.items() if found.any()})
+    degree = torch.bincount(mentions[1], minlength=len(ordered))
+    entities = EntityTable([keys[at] for at in ordered], _names(gathered.names, key, often, ordered), degree, None)
+    rejected = tuple(name for name, found in zip(gathered.names, key.tolist(), strict=True) if found < 0)
+    return Inventory(atoms, entities, mentions, relates, weight, dict(sorted(counts.items())), rejected[:100])
 
 
-def _atom_table(occurrences: list[tuple[str, int, int, int]]) -> tuple[AtomTable, dict[str, int]]:
-    distinct = {text: hashlib.sha256(text.encode()).hexdigest() for text, *_ in occurrences}
-    texts = sorted(distinct, key=distinct.__getitem__)
-    row = {text: at for at, text in enumerate(texts)}
-    where = np.unique(
-        np.array([(row[text], passage, start, end) for text, passage, start, end in occurrences], dtype=np.int64),
-        axis=0,
-    )
-    table = torch.from_numpy(where)
-    ids = [distinct[text] for text in texts]
-    return AtomTable(ids, texts, None, table[:, 0].clone(), table[:, 1].clone(), table[:, 2:].clone()), row
+def _canonical(texts: Texts) -> tuple[np.ndarray, list[str]]:
+    """Return the number of each text's canonical key, −1 where that is empty, and the keys."""
+    keys = Texts()
+    number = [keys[key] if (key := canonical_key(text)) else -1 for text in texts]
+    return np.array(number, dtype=np.int64), list(keys)
 
 
-def _relations(labels: list[tuple[str, str, str]], counts: Counter[str]) -> tuple[list[tuple[str, str]], Tensor]:
-    """Distinct unordered pairs of keys, and the number of distinct labels between each (either direction)."""
-    kept: set[tuple[str, str, str]] = set()
-    for subject, label, tail in labels:
-        if not subject or not tail:
-            counts["triples_with_empty_end"] += 1
-        elif subject == tail:
-            counts["triples_self_loop"] += 1
-        else:
-            kept.add((*sorted((subject, tail)), label))  # type: ignore[arg-type]
-    weight = Counter((a, b) for a, b, _ in kept)
-    pairs = sorted(weight)
-    return pairs, torch.tensor([weight[pair] for pair in pairs], dtype=torch.float32)
+def _atom_table(gathered: Gathered) -> tuple[AtomTable, np.ndarray]:
+    """Return the atoms and the row of each text."""
+    texts = list(gathered.texts)
+    digests = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
+    order = sorted(range(len(texts)), key=digests.__getitem__)
+    row = np.empty(len(texts), dtype=np.int64)
+    row[order] = np.arange(len(texts))
+    where = gathered.occurrences
+    where[:, 0] = row[where[:, 0]]
+    table = torch.from_numpy(np.unique(where, axis=0))
+    ids = [digests[at] for at in order]
+    sorted_texts = [texts[at] for at in order]
+    return AtomTable(ids, sorted_texts, None, table[:, 0].clone(), table[:, 1].clone(), table[:, 2:].clone()), row
 
 
-def _entity_keys(
-    listed: set[str], pairs: list[tuple[str, str]], relates: list[tuple[str, str]], keys: _Keys
-) -> tuple[list[str], dict[str, int]]:
-    every = listed | {key for _, key in pairs} | {key for pair in relates for key in pair}
-    ordered = sorted(every)
-    return ordered, {key: row for row, key in enumerate(ordered)}
+def _relations(ends: np.ndarray, label: np.ndarray, entities: int, labels: int) -> tuple[Tensor, Tensor]:
+    """Distinct unordered pairs of entity rows, and the number of distinct labels between each (either direction)."""
+    flat, pair = np.unique(ends.min(axis=1) * entities + ends.max(axis=1), return_inverse=True)
+    distinct = np.unique(pair * (labels + 1) + label + 1)  # an empty label is a label
+    weight = np.bincount(distinct // (labels + 1), minlength=len(flat))
+    return torch.from_numpy(np.stack(np.divmod(flat, max(entities, 1)))), torch.from_numpy(weight).to(torch.float32)
 
 
-def _unique_pairs(pairs: list[tuple[int, int]], width: int) -> Tensor:
-    table = torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2)
-    flat = torch.unique(table[:, 0] * max(width, 1) + table[:, 1])
-    return torch.stack([flat // max(width, 1), flat % max(width, 1)])
+def _unique_pairs(one: np.ndarray, other: np.ndarray, width: int) -> Tensor:
+    flat = np.unique(one * max(width, 1) + other)
+    return torch.from_numpy(np.stack(np.divmod(flat, max(width, 1))))
 
 
-def _names(entities: list[str], keys: _Keys) -> list[str]:
+def _names(names: Texts, key: np.ndarray, often: np.ndarray, ordered: list[int]) -> list[str]:
     """The most frequent surface form of each entity, the first in order among equals."""
-    best: dict[str, tuple[int, str]] = {}
-    for name, count in keys.surface.items():
-        key = keys.key[name]
-        rank = (-count, name)
-        if key not in best or rank < best[key]:
-            best[key] = rank
-    return [best[key][1] for key in entities]
+    most = np.zeros(max(int(key.max(initial=0)), 0) + 1, dtype=np.int64)
+    np.maximum.at(most, key[key >= 0], often[key >= 0])
+    best: dict[int, str] = {}
+    for name, number, frequent in zip(names, key.tolist(), (often == most[key]).tolist(), strict=True):
+        if frequent and number >= 0 and (number not in best or name < best[number]):
+            best[number] = name
+    return [best[number] for number in ordered]

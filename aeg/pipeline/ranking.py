@@ -26,6 +26,7 @@ class Ranking:
         iterations, residual: int64 and float64 [questions], the largest over a question's effective queries.
         flags: named bool [questions], true where any effective query has the flag.
         seconds: wall time for all questions when it was computed.
+        engine: which of its engines the method took (`auto` chooses), where it has several.
     """
 
     method: str
@@ -41,15 +42,16 @@ class Ranking:
     residual: Tensor
     flags: dict[str, Tensor] = field(default_factory=dict)
     seconds: float = 0.0
+    engine: str = ""
 
     def save(self, path: Path) -> None:
-        """Write the tensors; label, seed and seconds belong to the artifact's manifest."""
+        """Write the tensors; label, seed, seconds and engine belong to the artifact's manifest."""
         tensors = {name: getattr(self, name) for name in _TENSORS}
         tensors |= {f"flag.{name}": flag for name, flag in self.flags.items()}
         save_tensors(tensors, path)
 
     @classmethod
-    def load(cls, path: Path, method: str, unit: str, seed: int | None, seconds: float) -> Ranking:
+    def load(cls, path: Path, method: str, unit: str, seed: int | None, seconds: float, engine: str = "") -> Ranking:
         """Return the ranking saved in `path`.
 
         Raises:
@@ -58,7 +60,7 @@ class Ranking:
         tensors = load_tensors(path, "ranking", "delete its folder and run again")
         flags = {name.removeprefix("flag."): t for name, t in tensors.items() if name.startswith("flag.")}
         found = {name: tensors[name] for name in _TENSORS}
-        return cls(method=method, unit=unit, seed=seed, **found, flags=flags, seconds=seconds)
+        return cls(method=method, unit=unit, seed=seed, **found, flags=flags, seconds=seconds, engine=engine)
 
 
 _TENSORS = (

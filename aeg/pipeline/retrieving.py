@@ -160,13 +160,13 @@ class Retriever:
         )
         file = artifact.path / "ranking.safetensors"
         if artifact.complete:
-            seconds = artifact.facts()["seconds"]
-            self.pipeline.accounts.reuse(RETRIEVAL, artifact.fingerprint, {"rows": []}, seconds)
-            return Ranking.load(file, item.label, "atom", seed, seconds)
+            facts = artifact.facts()
+            self.pipeline.accounts.reuse(RETRIEVAL, artifact.fingerprint, {"rows": []}, facts["seconds"])
+            return Ranking.load(file, item.label, "atom", seed, **facts)
         ranking = self.rank(item, seeding, seed)
         ranking.save(file)
         self.pipeline.accounts.made(artifact.fingerprint)
-        artifact.finish(seconds=ranking.seconds)
+        artifact.finish(seconds=ranking.seconds, engine=ranking.engine)
         return ranking
 
     def rank(self, item: LabelledMethod, seeding: Seeding, seed: int | None) -> Ranking:
@@ -176,6 +176,7 @@ class Retriever:
             operators=self.operators if "operators" in item.method.wants else {},
             features=self.features if "features" in item.method.wants else None,
             query_embeddings=seeding.embeddings,
+            ranked=self.config.retrieval.depth,
         )
         questions = len(seeding.queries)
         seeds, trace = self.seeds(seeding, item.seeds)
@@ -206,6 +207,7 @@ class Retriever:
             per_question(info.residual, seeding.of_query, questions),
             {name: per_question(flag.cpu(), seeding.of_query, questions) for name, flag in flags.items()},
             found.seconds,
+            info.engine,
         )
 
     def baseline(self, name: str, seeding: Seeding) -> Ranking:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from aeg.config.ranges import Checked
 from aeg.core.kernels import compiled
-from aeg.core.kernels.memory import Space
+from aeg.core.kernels.memory import Space, shares_memory
 from aeg.core.kernels.threads import compiled_threads
 from aeg.core.kernels.tiles import take
 from aeg.core.operator import Operator
@@ -209,7 +209,7 @@ class Propagation(Checked, ABC):
                 flags = {**info.flags, "zero_seeds": tile.zero, "bad_seeds": tile.bad}
                 info = replace(info, flags=flags).cut(columns)
                 if ranked is None or position is None:
-                    scores = scores.clone() if scores is tile.seeds else scores  # its memory is used again
+                    scores = scores.clone() if shares_memory(scores, tile.seeds) else scores  # it is used again
                     yield start, scores[:rows, :columns], info
                 else:
                     yield start, take(scores, ranked, columns, fast), info

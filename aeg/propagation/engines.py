@@ -34,6 +34,8 @@ def choose_engine(engine: str, op: Operator, seeds: Tensor | Seeds, rows: int | 
         return _cheapest(op, seeds, op.num_nodes if rows is None else rows, steps)
     if engine != "iterate" and not isinstance(seeds, Seeds):
         raise DataError(f"engine {engine!r}: got a dense tensor of seeds, expected `Seeds`; or take engine 'iterate'")
+    if engine == "folded" and isinstance(seeds, Seeds) and seeds.dense is not None and seeds.dense.clipped:
+        raise DataError("engine 'folded': got dense seeds that are cut off at 0, which is not linear; take 'iterate'")
     if engine == "push" and op.sharding:
         raise DataError("engine 'push': got an operator that is split over processes; take 'iterate' or 'folded'")
     if engine == "push" and isinstance(seeds, Seeds) and not suits(seeds):
@@ -48,6 +50,8 @@ def _cheapest(op: Operator, seeds: Tensor | Seeds, rows: int, steps: float) -> s
     if seeds.dense is None:
         few = queries <= PUSH_QUERIES and nonzeros >= PUSH_NONZEROS
         return "push" if few and op.kernel.name == "numba" and suits(seeds) else "iterate"
+    if seeds.dense.clipped:
+        return "iterate"
     basis, distinct = seeds.dense.atoms.shape[1] + 1, len(torch.unique(seeds.nodes))
     iterated = queries * steps * nonzeros * _PRODUCT
     folded = (basis + distinct) * steps * nonzeros * _PRODUCT + queries * rows * basis * _DENSE

@@ -47,7 +47,8 @@ class PPR(Propagation):
     Attributes:
         restart: ρ in (0, 1), the probability of jumping back to the seeds. Eq. 7 sets 0.3; the published
             experiments ran igraph with `damping=0.3`, which is restart 0.7.
-        tol: bound on the L1 error of a column before the final scaling (L1 norm of the residual over ρ).
+        tol: bound on the L1 error of a column before the final scaling (L1 norm of the residual over ρ); after it
+            the error is at most twice that.
         max_iter: products at most; a column that needs more is flagged as not converged.
         engine: `auto`, `iterate`, `folded` or `push`; the last two need `Seeds`, and `push` sparse ones.
         stop: `tolerance`, or `ranking`, where `search` may stop as soon as the k best rows are certain

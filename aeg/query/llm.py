@@ -21,12 +21,7 @@ from aeg.query.decomposition import distinct_questions
 DECOMPOSITION, MENTION = "decomposition", "mentions"
 
 
-def _undescribed(schema: dict[str, Any]) -> None:
-    """Keep docstrings out of the schema: it is sent to the model, and part of what replies are cached under."""
-    schema.pop("description", None)
-
-
-_FORM = ConfigDict(extra="ignore", json_schema_extra=_undescribed)
+_FORM = ConfigDict(extra="ignore")
 
 
 class SubQuestion(BaseModel):

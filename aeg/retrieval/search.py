@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from aeg.config.schema import RetrievalConfig
+from aeg.core.kernels.threads import compiled_threads
 from aeg.core.operator import Operator
 from aeg.core.ranking import TopK
 from aeg.core.records import Passage
@@ -120,10 +121,11 @@ def retrieve(
     started = time.perf_counter()
     best_atoms, best_documents = TopK(config.depth), TopK(config.passage_top_k)
     infos = []
-    for _, scores, info in method.tiles(op, seeds, context, num_atoms):
-        best_atoms.add(scores)
-        best_documents.add(documents.scores(scores))
-        infos.append(info)
+    with compiled_threads():
+        for _, scores, info in method.tiles(op, seeds, context, num_atoms):
+            best_atoms.add(scores)
+            best_documents.add(documents.scores(scores))
+            infos.append(info)
     ranked = best_atoms.result()
     atoms = merge_effective(*ranked, effective_to_query, num_queries, config.depth)
     found = merge_effective(*best_documents.result(), effective_to_query, num_queries, config.passage_top_k)

@@ -108,7 +108,7 @@ def bare(chebyshev: bool) -> Callable[[Problem], Solver]:
         degree = op.walk_degree
         tiles = [seeds[:, at : at + width] / degree.float().unsqueeze(1) for at in range(0, seeds.shape[1], width)]
 
-        def solve(queries: int, steps: int) -> torch.Tensor:
+        def iterates(queries: int, steps: int) -> list[torch.Tensor]:
             found = []
             for tile in tiles[: -(-queries // width)]:
                 equation = Equation((1 / degree).float(), degree, problem.restart * tile, c)
@@ -120,14 +120,19 @@ def bare(chebyshev: bool) -> Callable[[Problem], Solver]:
                     op.kernel.step(equation, current, previous, 1.0 if last else omega)
                     current, previous = previous, current
                     omega = 1.0 / (1.0 - c * c * omega / 4.0) if chebyshev else 1.0
-                scores = current * degree.float().unsqueeze(1)
-                found.append(scores / scores.sum(0))
-            whole = torch.cat(found, dim=1)
-            whole = whole if order is None else whole[order]
+                found.append(current)
             problem.wait()
-            return whole
+            return found
 
-        return calibrated(problem, solve, range(1, 400), "steps")
+        def solve(queries: int, steps: int) -> torch.Tensor:
+            whole = torch.cat(iterates(queries, steps), dim=1) * degree.float().unsqueeze(1)
+            whole = whole / whole.sum(0)
+            return whole if order is None else whole[order]
+
+        found = calibrated(problem, solve, range(1, 400), "steps")
+        assert found.level is not None
+        steps = int(found.level)
+        return dataclasses.replace(found, run=lambda queries: iterates(queries, steps))
 
     return prepare
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from aeg.core.operator import Operator
-from aeg.core.seeds import DenseSeeds, Seeds
+from aeg.core.seeds import Seeds
 from experiments.bench.reference import Reference, l1
 from experiments.bench.shapes import Graph
 
@@ -81,8 +81,11 @@ class Problem:
     def head(self, queries: int) -> Seeds:
         """Return the seeds of the first queries, where our own contenders compute."""
         seeds, stop = self.moved, int(self.seeds.ptr[queries])
-        part = seeds.dense and DenseSeeds(
-            seeds.dense.atoms, seeds.dense.queries[:queries], seeds.dense.scale[:queries], seeds.dense.offset[:queries]
+        part = seeds.dense and replace(
+            seeds.dense,
+            queries=seeds.dense.queries[:queries],
+            scale=seeds.dense.scale[:queries],
+            offset=seeds.dense.offset[:queries],
         )
         keys = None if seeds.keys is None else seeds.keys[:queries]
         flags = {name: flag[:queries] for name, flag in seeds.flags.items()}

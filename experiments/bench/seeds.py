@@ -32,7 +32,7 @@ def dense(graph: Graph, queries: int, seed: int = 0) -> Seeds:
 
     atoms, asked = vectors(graph.num_atoms), vectors(queries)
     scale, offset = _min_max(atoms, asked)
-    part = DenseSeeds(atoms, asked, (ALPHA * scale).float(), (ALPHA * offset).float())
+    part = DenseSeeds(atoms, asked, (ALPHA * scale).float(), (ALPHA * offset).float(), clipped=False)
     linked = sparse(graph, queries, seed)
     return Seeds(linked.num_nodes, linked.ptr, linked.nodes, linked.weights, part, linked.keys)
 

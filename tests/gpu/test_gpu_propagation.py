@@ -57,7 +57,7 @@ def dense_seeds(op: Operator, queries: int, atoms: int = 1000) -> Seeds:
     low, high = similarity.amin(0), similarity.amax(0)
     entities = torch.randint(atoms, op.num_nodes, (queries,), generator=generator).tolist()
     sparse = Seeds.from_lists(op.num_nodes, [[(node, 1.0)] for node in entities])
-    dense = DenseSeeds(rows, vectors, 0.1 / (high - low), -low * 0.1 / (high - low))
+    dense = DenseSeeds(rows, vectors, 0.1 / (high - low), -low * 0.1 / (high - low), clipped=False)
     return Seeds(op.num_nodes, sparse.ptr, sparse.nodes, sparse.weights, dense)
 
 

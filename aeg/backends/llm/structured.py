@@ -41,7 +41,8 @@ class Parsed:
 def schema_of(model: type[pydantic.BaseModel]) -> str:
     """Return the canonical JSON of a model's schema in the strict form that endpoints ask for.
 
-    Every property is required and no other is admitted; titles and defaults are left out. Properties stay in the
+    Every property is required and no other is admitted; titles, defaults and the models' docstrings are left out (a
+    field's description stays), so that editing a docstring asks nothing anew. Properties stay in the
     order of the model's fields, in which constrained decoding writes them: reasoning before the answer.
 
     Example:
@@ -231,12 +232,13 @@ def _message(error: ValueError) -> str:
 
 
 def _strict(node: Any) -> Any:
-    """The schema without titles and defaults; objects closed, all their properties required."""
+    """The schema without titles, defaults and docstrings; objects closed, all their properties required."""
     if isinstance(node, list):
         return [_strict(item) for item in node]
     if not isinstance(node, dict):
         return node
-    kept = {key: value for key, value in node.items() if key not in ("title", "default")}
+    dropped = {"title", "default"} | ({"description"} if "properties" in node else set())
+    kept = {key: value for key, value in node.items() if key not in dropped}
     for key in ("properties", "$defs"):
         if isinstance(kept.get(key), dict):
             kept[key] = {name: _strict(item) for name, item in kept[key].items()}

@@ -98,26 +98,81 @@ def move_row(context, source, at, out, row, sums, tile, lanes):
     return signature, code
 
 
+@intrinsic
+def row_sum_one(context, x, col, weight, low, high, out):
+    """Write Σ_{low ≤ e < high} weight[e] · x[col[e]] to `out[0]`, for x of one column: eight entries at a time.
+
+    The entries are added in eight sums, so the bits are not those of a wider tile.
+    """
+    signature = types.void(x, col, weight, types.int64, types.int64, out)
+    double = x.dtype == types.float64
+    number, size = (ir.DoubleType(), 8) if double else (ir.FloatType(), 4)
+    int64, int32, bit = ir.IntType(64), ir.IntType(32), ir.IntType(1)
+    many = 8
+    numbers, singles = ir.VectorType(number, many), ir.VectorType(ir.FloatType(), many)
+    columns, places, mask_type = ir.VectorType(int32, many), ir.VectorType(int64, many), ir.VectorType(bit, many)
+    kind = f"v{many}f{8 * size}"
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        x, col, weight, out = (
+            context.make_array(signature.args[at])(context, builder, args[at]).data for at in (0, 1, 2, 5)
+        )
+        low, high = args[3:5]
+        module = builder.module
+
+        def masked_load(name: str, vector: Any, pointer: Any, mask: Any) -> Any:
+            function = cgutils.get_or_insert_function(
+                module, ir.FunctionType(vector, [pointer.type, int32, mask_type, vector]), f"llvm.masked.load.{name}.p0"
+            )
+            return builder.call(function, [pointer, int32(4), mask, ir.Constant(vector, None)])
+
+        pointers = ir.VectorType(number.as_pointer(), many)
+        gather = cgutils.get_or_insert_function(
+            module,
+            ir.FunctionType(numbers, [pointers, int32, mask_type, numbers]),
+            f"llvm.masked.gather.{kind}.v{many}p0",
+        )
+        total = cgutils.alloca_once(builder, numbers)
+        builder.store(ir.Constant(numbers, None), total)
+        steps = ir.Constant(places, list(range(many)))
+        splat = ir.Constant(ir.VectorType(int32, many), None)
+
+        def spread(value: Any) -> Any:
+            none = ir.Constant(places, ir.Undefined)
+            return builder.shuffle_vector(builder.insert_element(none, value, int32(0)), none, splat)
+
+        ends, base = spread(high), spread(builder.ptrtoint(x, int64))
+        with cgutils.for_range_slice(builder, low, high, ir.Constant(int64, many), int64) as (entry, _):
+            mask = builder.icmp_signed("<", builder.add(spread(entry), steps), ends)
+            column = masked_load(
+                f"v{many}i32", columns, builder.bitcast(builder.gep(col, [entry]), columns.as_pointer()), mask
+            )
+            scalar = masked_load(
+                f"v{many}f32", singles, builder.bitcast(builder.gep(weight, [entry]), singles.as_pointer()), mask
+            )
+            factor = builder.fpext(scalar, numbers) if double else scalar
+            offset = builder.mul(builder.sext(column, places), ir.Constant(places, [size] * many))
+            where = builder.inttoptr(builder.add(base, offset), pointers)
+            value = builder.call(gather, [where, int32(size), mask, ir.Constant(numbers, None)])
+            product = builder.fmul(value, factor, flags=("contract",))
+            builder.store(builder.fadd(builder.load(total), product, flags=("contract",)), total)
+        found = builder.load(total)
+        parts = [builder.extract_element(found, int32(at)) for at in range(many)]
+        while len(parts) > 1:
+            parts = [builder.fadd(left, right) for left, right in zip(parts[::2], parts[1::2], strict=True)]
+        builder.store(parts[0], out)
+        return context.get_dummy_value()
+
+    return signature, code
+
+
 @njit(nogil=True, error_model="numpy", inline="always")
 def total_of(crow, col, weight, r, last, x, total, lanes):
-    """Write row r of W x to `total` [lanes]; a single column in four sums, as each waits for the one before."""
-    low, high = np.int64(crow[r]), np.int64(crow[r + 1])
+    """Write row r of W x to `total` [lanes]."""
     if len(lanes) > 1:
-        row_sum(x, col, weight, low, high, last, total, 0, lanes)
-        return
-    zero = x.dtype.type(0)
-    a, b, c, d = zero, zero, zero, zero
-    e = low
-    while e + 4 <= high:
-        a += weight[e] * x[col[e], 0]
-        b += weight[e + 1] * x[col[e + 1], 0]
-        c += weight[e + 2] * x[col[e + 2], 0]
-        d += weight[e + 3] * x[col[e + 3], 0]
-        e += 4
-    while e < high:
-        a += weight[e] * x[col[e], 0]
-        e += 1
-    total[0] = (a + b) + (c + d)
+        row_sum(x, col, weight, crow[r], crow[r + 1], last, total, 0, lanes)
+    else:
+        row_sum_one(x, col, weight, crow[r], crow[r + 1], total)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)

@@ -42,3 +42,8 @@ class Space:
         if found is None or found.shape != shape or found.dtype != dtype or found.device != like.device:
             found = self._kept[name] = empty(*shape, like=like, dtype=dtype)
         return found
+
+
+def shares_memory(a: Tensor, b: Tensor) -> bool:
+    """Tell whether two tensors are views of the same memory."""
+    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
