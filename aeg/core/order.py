@@ -8,6 +8,8 @@ from torch import Tensor
 
 SMALL = 8192  # a tile of 16 float32 columns over so many nodes lies in a core's second-level cache anyway
 
+LARGE = 50_000_000  # non-zeros above which finding an order takes minutes, and gigabytes
+
 
 def locality_order(crow: Tensor, col: Tensor) -> Tensor | None:
     """Return the nodes in reverse Cuthill-McKee order, int64 [n], or None where no order helps.
@@ -23,7 +25,7 @@ def locality_order(crow: Tensor, col: Tensor) -> Tensor | None:
         Cuthill and McKee, Reducing the bandwidth of sparse symmetric matrices, ACM 1969; George 1971.
     """
     count = len(crow) - 1
-    if count <= SMALL or not len(col):
+    if count <= SMALL or not 0 < len(col) <= LARGE:
         return None
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import reverse_cuthill_mckee

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from aeg.core.kernels import Equation, Kernel, Matrix, choose
 from aeg.core.operator import Operator
-from aeg.core.order import SMALL, locality_order
+from aeg.core.order import LARGE, SMALL, locality_order
 
 MAX_DEGREE = 4  # eliminating a node of more neighbours makes more entries than it saves
 _ROUNDS = 6
@@ -97,7 +97,7 @@ def walk_system(op: Operator, c: float, exact: bool) -> WalkSystem:
         c: in (0, 1).
         exact: the solution is wanted to float64, for which Ω, kept in float32, is too coarse; nothing is eliminated.
     """
-    plain = exact or op.num_nodes <= SMALL or not len(op.col) or op.sharding is not None
+    plain = exact or op.num_nodes <= SMALL or not 0 < len(op.col) <= LARGE or op.sharding is not None
     key = ("walk system", c, plain)
     if key not in op.memo:
         op.memo[key] = _whole(op, c) if plain else _condensed(op, c)

@@ -20,6 +20,8 @@ from experiments.bench.settings import Settings, report
 BENCHES = ("encoder", "propagation", "latency", "methods", "synonyms", "build", "scale")
 THREADS = 2
 
+SIZES = (10**5, 10**6, 10**7, 10**8, 2 * 10**8)  # the last: 10 million nodes, 100 million edges
+
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
@@ -62,7 +64,7 @@ def settings_of(given: argparse.Namespace) -> Settings:
         queries=given.queries or (24 if quick else 1000),
         rounds=given.rounds or (1 if quick else 5),
         memory=not (quick or given.no_memory or given.device != "cpu"),
-        sizes=(10**4, 10**5) if quick else tuple(10**p for p in range(5, 9) if 10**p <= largest),
+        sizes=(10**4, 10**5) if quick else tuple(size for size in SIZES if size <= largest),
         entities=given.entities or (2_000 if quick else 90_000),
         atoms=given.atoms or (1_000 if quick else 100_000),
         device=given.device,

@@ -14,12 +14,15 @@ import numpy as np
 import torch
 
 from aeg.core.operator import Operator
+from aeg.core.seeds import Seeds
+from aeg.propagation import make, search
 from experiments.bench.measure import ROOT, memory_of_process
 from experiments.bench.output import Table
 from experiments.bench.settings import Outcome, Settings, report
 
 EDGES_A_NODE = 10
 COLUMNS = 16
+QUERIES = 8
 _FILE = "operator.safetensors"
 
 
@@ -28,7 +31,7 @@ def bench(settings: Settings) -> Outcome:
     heads = ["non-zeros", "nodes", "build s", "save s", "load s", "prepare s", "step ms", "step ns/nnz", "step ms, 16"]
     table = Table(
         "growth with the non-zeros (ten edges a node, power-law degrees)",
-        [*heads, "ns/nnz/column", "build peak MB", "load and step peak MB"],
+        [*heads, "ns/nnz/column", "PPR ms/query", "build peak MB", "load and PPR peak MB"],
     )
     for nnz in settings.sizes:
         with tempfile.TemporaryDirectory() as folder:
@@ -46,12 +49,15 @@ def bench(settings: Settings) -> Outcome:
                 1e9 * facts["one"] / nonzeros,
                 1e3 * facts["many"],
                 1e9 * facts["many"] / nonzeros / COLUMNS,
+                1e3 * facts["ppr"],
                 built["peak"] / 2**20,
                 stepped["peak"] / 2**20,
             ]
         )
         report(f"  {nonzeros:,} non-zeros: a step {1e9 * facts['one'] / nonzeros:.2f} ns a non-zero")
-    table.notes.append("a step: Pᵀ x for one column and for 16; prepare: node order and kernel")
+    table.notes.append(
+        "a step: Pᵀ x for one column and for 16; prepare: node order and kernel; PPR: eight queries, restart 0.3, 1e-3"
+    )
     return Outcome([table])
 
 
@@ -90,6 +96,7 @@ def load_and_step(folder: Path, rounds: int) -> dict[str, float]:
     inside.pt(one)
     inside.pt(many)
     facts = {"load": loaded - started, "prepare": time.perf_counter() - loaded}
+    facts["ppr"] = _ppr(op)
     for name, x in (("one", one), ("many", many)):
         best = float("inf")
         for _ in range(max(2, rounds)):
@@ -98,6 +105,18 @@ def load_and_step(folder: Path, rounds: int) -> dict[str, float]:
             best = min(best, time.perf_counter() - started)
         facts[name] = best
     return facts
+
+
+def _ppr(op: Operator) -> float:
+    """Seconds a query of PPR (restart 0.3, L1 error at most 1e-3) for eight queries with three seeds each."""
+    generator = torch.Generator().manual_seed(1)
+    nodes = torch.randint(op.num_nodes, (QUERIES * 3,), generator=generator)
+    seeds = Seeds(op.num_nodes, torch.arange(0, 3 * QUERIES + 1, 3), nodes, torch.ones(len(nodes)))
+    started = time.perf_counter()
+    _, _, info = search(make("ppr", restart=0.3, tol=1e-3, engine="iterate"), op, seeds, 25)
+    if not bool(info.converged.all()):
+        raise RuntimeError(f"scale: PPR did not converge on {op.num_nodes:,} nodes")
+    return (time.perf_counter() - started) / QUERIES
 
 
 def main(arguments: list[str]) -> None:
