@@ -94,12 +94,14 @@ def normalised(seeds) -> torch.Tensor:
     st.sampled_from([0, 1, 3, 30]),
     st.integers(0, 50),
     st.sampled_from([1, 1 << 25]),
+    st.sampled_from([0, 1 << 24]),
 )
-def test_seeds_equal_the_definition(balance, value, top_k, fallback, seed, block):
+def test_seeds_equal_the_definition(balance, value, top_k, fallback, seed, block, kept):
     config = config_of(balance, alpha=value, atom_share=value, atom_top_k=top_k, fallback_top_k=fallback)
     embeddings = unit(seed, 4)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(similarity_module, "_BLOCK", block)
+        patch.setattr(similarity_module, "_KEPT", kept)
         seeds, trace = built(config, embeddings=embeddings)
     truth = expected(config, LINKS, embeddings, VECTORS)
     torch.testing.assert_close(normalised(seeds), truth, atol=2e-6, rtol=0)

@@ -20,6 +20,8 @@ class DenseSeeds:
         scale, offset: float32 [queries].
         clipped: whether the affine function may fall below 0 by more than rounding, and is cut off there; scores are
             then no linear map of the query. Min-max scaled similarities never do.
+        similarity: float32 [queries, atoms], where it is known already and small enough to keep; rows of queries with
+            scale 0 may hold anything finite.
     """
 
     atoms: Tensor
@@ -27,9 +29,13 @@ class DenseSeeds:
     scale: Tensor
     offset: Tensor
     clipped: bool = True
+    similarity: Tensor | None = None
 
     def tile(self, start: int, stop: int) -> Tensor:
         """Return the part of queries `start` to `stop`, [atoms, stop − start]."""
+        if self.similarity is not None:
+            scale, offset = self.scale[start:stop].unsqueeze(1), self.offset[start:stop].unsqueeze(1)
+            return torch.addcmul(offset, self.similarity[start:stop], scale).clamp_(min=0).T
         similarity = self.atoms @ self.queries[start:stop].T
         return (similarity * self.scale[start:stop] + self.offset[start:stop]).clamp_(min=0)
 
@@ -111,6 +117,7 @@ class Seeds:
             queries=self.dense.queries.to(device),
             scale=self.dense.scale.to(device),
             offset=self.dense.offset.to(device),
+            similarity=None if self.dense.similarity is None else self.dense.similarity.to(device),
         )
         keys = None if self.keys is None else self.keys.to(device)
         return Seeds(self.num_nodes, self.ptr, self.nodes.to(device), self.weights.to(device), dense, keys, self.flags)

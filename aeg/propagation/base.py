@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -15,7 +16,7 @@ from aeg.config.ranges import Checked
 from aeg.core.kernels import compiled
 from aeg.core.kernels.memory import Space, shares_memory
 from aeg.core.kernels.threads import compiled_threads
-from aeg.core.kernels.tiles import take
+from aeg.core.kernels.tiles import Tile, take
 from aeg.core.operator import Operator
 from aeg.core.ranking import top_k
 from aeg.core.seeds import Seeds
@@ -193,28 +194,45 @@ class Propagation(Checked, ABC):
         count = moved.num_queries if isinstance(moved, Seeds) else moved.shape[1]
         width = context.tile or tile_width(op, count)
         layout = self.layout(op)
-        inside, position = layout.op, layout.position
-        fast = compiled(inside.kernel)
+        position, fast = layout.position, compiled(layout.op.kernel)
         everything = torch.arange(op.num_nodes, device=op.device) if position is None else position
         ranked = None if position is None and rows is None else everything[:rows]
 
         def run(first: int, width: int) -> Iterator[tuple[int, Tensor, Info]]:
-            space = Space()
-            for start, tile, keys in loaded(moved, width, layout, fast, first):
-                columns = min(width, count - start)
-                at = replace(
-                    context, tile=width, columns=(start, start + columns), rows=ranked, query_keys=keys, space=space
-                )
-                scores, info = self.propagate(inside, tile.seeds, at)
-                flags = {**info.flags, "zero_seeds": tile.zero, "bad_seeds": tile.bad}
-                info = replace(info, flags=flags).cut(columns)
-                if ranked is None or position is None:
-                    scores = scores.clone() if shares_memory(scores, tile.seeds) else scores  # it is used again
-                    yield start, scores[:rows, :columns], info
-                else:
-                    yield start, take(scores, ranked, columns, fast), info
+            space, tiles = Space(), loaded(moved, width, layout, fast, first)
+            while True:
+                with compiled_threads() if fast else nullcontext():
+                    part = self._tile(next(tiles, None), layout, context, space, ranked, rows, count)
+                if part is None:
+                    return
+                yield part
 
         yield from fitted(run, width, op)
+
+    def _tile(
+        self,
+        loaded: tuple[int, Tile, Tensor | None] | None,
+        layout: Layout,
+        context: Context,
+        space: Space,
+        ranked: Tensor | None,
+        rows: int | None,
+        count: int,
+    ) -> tuple[int, Tensor, Info] | None:
+        """What `tiles` yields for one tile; None after the last."""
+        if loaded is None:
+            return None
+        start, tile, keys = loaded
+        width = tile.seeds.shape[1]
+        columns = min(width, count - start)
+        at = replace(context, tile=width, columns=(start, start + columns), rows=ranked, query_keys=keys, space=space)
+        scores, info = self.propagate(layout.op, tile.seeds, at)
+        flags = {**info.flags, "zero_seeds": tile.zero, "bad_seeds": tile.bad}
+        info = replace(info, flags=flags).cut(columns)
+        if ranked is None or layout.position is None:
+            scores = scores.clone() if shares_memory(scores, tile.seeds) else scores  # it is used again
+            return start, scores[:rows, :columns], info
+        return start, take(scores, ranked, columns, compiled(layout.op.kernel)), info
 
 
 METHODS: Registry[Propagation] = Registry("propagation method")

@@ -207,4 +207,4 @@ def _dense(found: AtomWeights, factor: Tensor) -> DenseSeeds | None:
     if found.vectors is None or found.queries is None:
         return None
     scale, offset = (found.scale * factor).float(), (found.offset * factor).float()
-    return DenseSeeds(found.vectors, found.queries, scale, offset, clipped=False)
+    return DenseSeeds(found.vectors, found.queries, scale, offset, False, found.similarity)

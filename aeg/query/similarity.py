@@ -11,7 +11,9 @@ from torch import Tensor
 from aeg.backends.nearest import build_index
 from aeg.core.ranking import TIE
 
-_BLOCK = 1 << 22  # similarities held at once
+_BLOCK = 1 << 22  # similarities computed at once
+_GROUP = 16  # rows summed in float32
+_KEPT = 1 << 24  # similarities that are kept where there are no more: 64 MiB
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +26,7 @@ class AtomWeights:
         total: float64 [queries], the sum of a query's weights.
         count: int64 [queries], the number of sparse weights above 0.
         vectors, queries: the embeddings of the affine part, None where there is none.
+        similarity: float32 [queries, atoms], their cosines, where there are few enough to keep.
     """
 
     column: Tensor
@@ -35,6 +38,7 @@ class AtomWeights:
     count: Tensor
     vectors: Tensor | None = None
     queries: Tensor | None = None
+    similarity: Tensor | None = None
 
     @classmethod
     def none(cls, queries: int, device: torch.device) -> AtomWeights:
@@ -59,7 +63,7 @@ class AtomWeights:
         )
 
     def with_all(
-        self, which: Tensor, spread: tuple[Tensor, Tensor, Tensor], vectors: Tensor, queries: Tensor
+        self, which: Tensor, spread: tuple[Tensor, Tensor, Tensor, Tensor | None], vectors: Tensor, queries: Tensor
     ) -> AtomWeights:
         """Return these weights with those of the queries `which` (bool) set from `spread_over_all`.
 
@@ -67,7 +71,10 @@ class AtomWeights:
         not finite does no harm.
         """
         at = which.nonzero().squeeze(1)
-        scale, offset, total = spread
+        scale, offset, total, cosines = spread
+        similarity = None
+        if cosines is not None:
+            similarity = cosines.new_zeros(len(which), len(vectors)).index_copy_(0, at, cosines)
         return replace(
             self,
             scale=self.scale.index_add(0, at, scale),
@@ -75,6 +82,7 @@ class AtomWeights:
             total=self.total.index_add(0, at, total),
             vectors=vectors,
             queries=torch.where(which.unsqueeze(1), queries, torch.zeros_like(queries)),
+            similarity=similarity,
         )
 
     def counts(self) -> Tensor:
@@ -119,24 +127,33 @@ def nearest_atoms(vectors: Tensor, queries: Tensor, k: int, index: Any | None = 
     return rows, torch.where(there, weights, torch.zeros_like(weights))
 
 
-def spread_over_all(vectors: Tensor, queries: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return scale and offset of the min-max scaled cosines over all atoms, and the sum of the scaled ones.
+def spread_over_all(vectors: Tensor, queries: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Return scale and offset of the min-max scaled cosines over all atoms, the sum of the scaled ones, the cosines.
 
     Args:
         vectors: [atoms, d], unit rows, at least one.
         queries: [queries, d], unit rows.
 
     Returns:
-        scale, offset and sum, float64 [queries].
+        scale, offset and sum, float64 [queries]; the cosines, [queries, atoms], None where they are too many to keep.
     """
-    bounds = []
+    bounds, kept = [], []
+    few = len(queries) * len(vectors) <= _KEPT
     for block in _blocks(queries, vectors):
         cosines = block @ vectors.T
         bounds.append(torch.stack([cosines.amin(1), cosines.amax(1)]))
+        kept += [cosines] if few else []
     low, high = torch.cat(bounds, dim=1).double()
     scale, offset = _min_max(low, high)
-    total = queries.double() @ vectors.sum(0, dtype=torch.float64)
-    return scale, offset, total * scale + len(vectors) * offset
+    total = queries.double() @ _sum(vectors)
+    return scale, offset, total * scale + len(vectors) * offset, torch.cat(kept) if few else None
+
+
+def _sum(vectors: Tensor) -> Tensor:
+    """Return the sum of the rows, float64 [d]; float32 within groups of rows, which is much faster."""
+    whole = len(vectors) // _GROUP * _GROUP
+    grouped = vectors[:whole].view(_GROUP, -1, vectors.shape[1]).sum(0)
+    return grouped.sum(0, dtype=torch.float64) + vectors[whole:].sum(0, dtype=torch.float64)
 
 
 def _min_max(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:

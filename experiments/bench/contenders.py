@@ -19,6 +19,7 @@ GIVEN = "aeg ppr, seeds given"
 SEARCH = "aeg ppr, Seeds to top 25"
 POWER = "bare power iteration"
 CHEBYSHEV = "bare Chebyshev"
+TOLERANCES = tuple(factor * 1e-3 for factor in (16, 12, 8, 6, 4, 3, 2, 1.5, 1))
 Make = Callable[[Problem], Propagation]
 
 
@@ -71,7 +72,7 @@ def scored(method_of: Make, affine: bool = False) -> Callable[[Problem], Solver]
             return method(op, part(queries))[0].cpu().double().numpy()
 
         _, info = method(op, part(problem.sample))
-        return Solver(run, scores, products=_products(info))
+        return Solver(run, scores, products=_products(info), level=_tol(method), note=_note(method))
 
     return prepare
 
@@ -86,7 +87,7 @@ def ranked(method_of: Make) -> Callable[[Problem], Solver]:
             return search(method, problem.op, problem.head(queries), TOP, graph.num_atoms)[0].numpy()
 
         _, _, info = search(method, problem.op, problem.head(problem.sample), TOP, graph.num_atoms)
-        return Solver(rows, rows=rows, products=_products(info))
+        return Solver(rows, rows=rows, products=_products(info), level=_tol(method), note=_note(method))
 
     return prepare
 
@@ -149,11 +150,31 @@ def _dense(problem: Problem) -> torch.Tensor:
 
 
 def _ppr(problem: Problem) -> Propagation:
-    return make("ppr", restart=problem.restart, tol=problem.target)
+    return _with("auto")(problem)
 
 
 def _with(engine: str) -> Make:
-    return lambda problem: make("ppr", restart=problem.restart, tol=problem.target, engine=engine)
+    """PPR by an engine, at the largest tolerance that brings every sampled query to the target.
+
+    Peers take the fewest steps that do so; a tolerance is a proven bound, of which the error is a fraction.
+    """
+
+    def of(problem: Problem) -> Propagation:
+        def scores(tol: float) -> np.ndarray:
+            method = make("ppr", restart=problem.restart, tol=tol, engine=engine)
+            return method(problem.op, problem.head(problem.sample))[0].cpu().double().numpy()
+
+        return make("ppr", restart=problem.restart, tol=problem.fewest(scores, TOLERANCES), engine=engine)
+
+    return of
+
+
+def _tol(method: Propagation) -> float | None:
+    return getattr(method, "tol", None)
+
+
+def _note(method: Propagation) -> str:
+    return f"tol {_tol(method):g}" if _tol(method) else ""
 
 
 def _products(info: Info) -> float | None:

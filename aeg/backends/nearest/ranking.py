@@ -40,7 +40,8 @@ def exact_scores(queries: torch.Tensor, vectors: torch.Tensor, rows: torch.Tenso
     step = max(1, _elements(vectors) // max(1, rows.shape[1] * vectors.shape[1]))
     for start in range(0, len(rows), step):
         block = slice(start, start + step)
-        gathered = _wide(vectors[rows[block].clamp(min=0)])
+        places = rows[block].clamp(min=0)
+        gathered = _wide(vectors.index_select(0, places.view(-1))).view(*places.shape, -1)
         scores[block] = torch.bmm(gathered, _wide(queries[block]).unsqueeze(2)).squeeze(2).float()
     return scores.masked_fill(rows < 0, -torch.inf)
 
@@ -73,7 +74,7 @@ def pair_cosines(
     step = max(1, _elements(vectors) // max(1, vectors.shape[1]))
     for start in range(0, len(left), step):
         block = slice(start, start + step)
-        a, b = _wide(vectors[left[block]]), _wide(vectors[right[block]])
+        a, b = (_wide(vectors.index_select(0, rows[block])) for rows in (left, right))
         if squares is None:
             lengths = (a * a).sum(dim=1) * (b * b).sum(dim=1)
         else:
