@@ -1,4 +1,4 @@
-"""The shipped `llm` sections: each names three backends that exist, and one override changes the model of all."""
+"""The shipped `llm` sections: each names a backend that exists for each role."""
 
 from __future__ import annotations
 
@@ -16,11 +16,8 @@ NAMES = ("batch", "llama_cpp", "openai", "recorded", "transformers", "vllm")
 ROLES = ("extractor", "reader", "judge")
 
 
-def section(name, **overrides):
-    tree = read_yaml(FOLDER / f"{name}.yaml")
-    for key, value in overrides.items():
-        OmegaConf.update(tree, f"llm.{key}", value)
-    return OmegaConf.to_container(tree, resolve=True)["llm"]
+def section(name):
+    return OmegaConf.to_container(read_yaml(FOLDER / f"{name}.yaml"), resolve=True)["llm"]
 
 
 def test_all_are_there():
@@ -39,14 +36,8 @@ def test_a_config_names_a_backend_for_each_role(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_extractors_model_is_everyones_unless_one_says_otherwise(name):
-    assert [section(name, **{"extractor.model": "m"})[role]["model"] for role in ROLES] == ["m"] * 3
-    other = section(name, **{"judge.model": "m"})
-    assert [other[role]["model"] == "m" for role in ROLES] == [False, False, True]
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_the_header_says_what_for_and_how(name):
-    header = [line for line in (FOLDER / f"{name}.yaml").read_text(encoding="utf-8").splitlines() if line[:1] == "#"]
-    for word in ("for:", "before:", "command:"):
-        assert any(line.startswith(f"#   {word}") for line in header), word
+    lines = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
+    header = [line for line in lines if line.startswith("#")]
+    assert header[0].endswith("for `extends`.")
+    assert len(header) > 1

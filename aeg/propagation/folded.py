@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -17,7 +18,8 @@ from aeg.propagation.base import Info
 from aeg.propagation.fitting import fitted
 
 TILE = 64
-_SOLVED = 64  # columns of the core that are solved for at once
+_SOLVED = 32  # columns of the core that are solved for between two looks at the progress
+_HALVINGS = 6
 
 Core = Callable[[Tensor], tuple[Tensor, Info]]
 
@@ -164,12 +166,7 @@ class _Sparse:
 
     def extended(self, nodes: Tensor, core: Tensor, residual: Tensor, cut: float) -> _Sparse:
         """Return these columns and the ones of `nodes`, core [rows, nodes], their small entries left out."""
-        ascending, _ = core.clamp(min=0).sort(dim=0)
-        left_out = ascending.to(torch.float64).cumsum(0)
-        count = (left_out <= cut).sum(0)
-        edge = torch.where(
-            count > 0, ascending.gather(0, (count - 1).clamp(min=0).unsqueeze(0)).squeeze(0), -1.0
-        )  # the largest entry that is left out
+        edge = _edge(core, cut)
         column, row = (edge.unsqueeze(1) < core.T).nonzero(as_tuple=True)
         missed = torch.where(core > edge, 0.0, core.clamp(min=0)).sum(0, dtype=torch.float64)
         sizes = torch.bincount(column, minlength=len(nodes))
@@ -198,3 +195,18 @@ class _Sparse:
             out.index_add_(0, place, values)
         error = torch.zeros(queries, dtype=torch.float64, device=out.device)
         return out.view(rows, queries), error.index_put((query,), weights * self.error[slot], accumulate=True)
+
+
+def _edge(core: Tensor, cut: float) -> Tensor:
+    """A number for each column such that the positive entries up to it sum to `cut` at most, and to not much less.
+
+    It is found by halving the range of exponents, from what all entries may have to what none may, which takes a few
+    passes where sorting the columns takes many.
+    """
+    low = torch.full((core.shape[1],), math.log2(cut / max(len(core), 1)), device=core.device)
+    high = torch.full_like(low, math.log2(cut))
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        small = torch.where(core <= middle.exp2(), core, 0.0).clamp_(min=0).sum(0, dtype=torch.float64) <= cut
+        low, high = torch.where(small, middle, low), torch.where(small, high, middle)
+    return low.exp2()

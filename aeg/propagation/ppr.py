@@ -14,7 +14,8 @@ from torch import Tensor
 
 from aeg.config.ranges import param
 from aeg.core.kernels import compiled
-from aeg.core.kernels.memory import Space, empty
+from aeg.core.kernels.memory import Space
+from aeg.core.kernels.threads import compiled_threads
 from aeg.core.kernels.tiles import column_mass, scale_rows
 from aeg.core.operator import Operator
 from aeg.core.seeds import Seeds
@@ -123,15 +124,23 @@ class PPR(Propagation):
 
     def core(self, op: Operator, columns: Tensor) -> tuple[Tensor, Info]:
         """Return the linear core x = ρ (I − (1 − ρ) Pᵀ)⁻¹ b of signed columns b [nodes, columns], unscaled."""
-        system = self._system(op)
-        f = empty(*columns.shape, like=columns, dtype=precision(self.tol))
-        if system.position is None:
-            f.copy_(columns)
-        else:
-            f.index_copy_(0, system.position, columns.to(f.dtype))
-        z, info = self._solve(system, f.mul_(system.inverse.to(f.dtype).unsqueeze(1)))
-        core = (z * (self.restart * system.degree).to(z.dtype).unsqueeze(1)).to(torch.float32)
-        return core if system.position is None else core[system.position], info
+        system, space = self._system(op), Space()
+        width = tile_width(op, columns.shape[1])
+        f = space.take("right side", len(columns), width, like=columns, dtype=precision(self.tol))
+        cores, infos = [], []
+        with compiled_threads():
+            for part in columns.split(width, dim=1):
+                f.zero_()  # the last tile is padded, as compiled loops know some widths only
+                placed = (
+                    part if system.position is None else torch.empty_like(part).index_copy_(0, system.position, part)
+                )
+                f[:, : part.shape[1]] = placed
+                z, info = self._solve(system, f.mul_(system.inverse.to(f.dtype).unsqueeze(1)), space=space)
+                core = (z * (self.restart * system.degree).to(z.dtype).unsqueeze(1)).to(torch.float32)
+                core = core if system.position is None else core[system.position]
+                cores.append(core[:, : part.shape[1]])
+                infos.append(info.cut(part.shape[1]))
+        return torch.cat(cores, 1), Info.join(infos)
 
     @property
     def exact(self) -> bool:

@@ -84,7 +84,8 @@ class Embedding(Linker):
             )
         parts = []
         for block in vectors.split(max(1, _BLOCK // len(table))):
-            parts.append(top_k(_above(table @ block.T, self.threshold), min(self.top_k, len(table))))
+            cosines = torch.nn.functional.threshold_(block @ table.T, self.threshold, 0.0)  # ranked where above
+            parts.append(top_k(cosines.T, min(self.top_k, len(table))))
         return torch.cat([rows for rows, _ in parts]).cpu(), torch.cat([scores for _, scores in parts]).cpu()
 
 
@@ -95,7 +96,3 @@ def _embeddings(entities: EntityTable) -> Tensor:
             "an encoder; rebuild it with one, or set linking to 'lexical'"
         )
     return entities.embeddings
-
-
-def _above(cosines: Tensor, threshold: float) -> Tensor:
-    return torch.where(cosines > threshold, cosines, torch.zeros((), dtype=cosines.dtype, device=cosines.device))

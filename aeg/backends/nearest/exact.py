@@ -21,7 +21,8 @@ class TorchIndex(Index):
 
     def _candidates(self, queries: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
         height, width = _CPU_BLOCK if self.vectors.device.type == "cpu" else _GPU_BLOCK
-        parts = [self._best(queries[at : at + height], count, width) for at in range(0, len(queries), height)]
+        blocks = queries.tensor_split(max(1, -(-len(queries) // height)))  # equal ones: narrow products are slower
+        parts = [self._best(block, count, width) for block in blocks]
         return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
 
     def _best(self, queries: torch.Tensor, count: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
