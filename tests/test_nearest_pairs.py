@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from aeg.backends.nearest import cap as cap_module
 from aeg.backends.nearest import neighbours_above
 from aeg.backends.nearest import pairs as pairs_module
 
@@ -56,6 +57,27 @@ def test_blocks_do_not_change_the_result(monkeypatch):
     for one, other in zip(whole[:3], blocked[:3], strict=True):
         assert torch.equal(one, other)
     assert whole.cut == blocked.cut
+
+
+@pytest.mark.parametrize(("threshold", "top_k"), [(0.8, 1000), (0.8, 3), (-1.0, 7)])
+@pytest.mark.parametrize("block", [16, 1024])
+def test_too_many_pairs_to_hold_are_cut_row_by_row(monkeypatch, threshold, top_k, block):
+    vectors = clustered(150, seed=2)
+    whole = neighbours_above(vectors, threshold, top_k)
+    monkeypatch.setattr(pairs_module, "_MOST", 20)
+    monkeypatch.setattr(pairs_module, "_CPU_BLOCK", block)
+    held = neighbours_above(vectors, threshold, top_k)
+    for one, other in zip(whole[:3], held[:3], strict=True):
+        assert torch.equal(one, other)
+    assert whole.cut == held.cut
+
+
+def test_the_cap_does_not_depend_on_how_many_entries_are_ranked_at_once(monkeypatch):
+    vectors = clustered(seed=5)
+    whole = neighbours_above(vectors, 0.5, 2)
+    monkeypatch.setattr(cap_module, "_ENTRIES", 9)
+    assert torch.equal(neighbours_above(vectors, 0.5, 2).dst, whole.dst)
+    assert whole.cut > 1000
 
 
 def test_cap_keeps_a_pair_that_one_side_alone_counts_among_its_nearest():

@@ -17,6 +17,9 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+LINE = 16  # float32 numbers of a cache line
+AHEAD = 8  # rows ahead, where whole rows are moved
+FLUSH = 64  # rows whose residuals are added in the tile's precision before they go to a sum in float64
 PREFETCH = 16  # entries ahead; a gathered line then arrives from L2 or L3 before it is wanted
 
 
@@ -61,6 +64,23 @@ def row_sum(context, x, col, weight, low, high, last, out, row, lanes):
             builder.store(builder.fadd(builder.load(total), product, flags=("contract",)), total)
         place = builder.gep(builder.bitcast(out, vector.as_pointer()), [row])
         builder.store(builder.load(total), place, align=align)
+        return context.get_dummy_value()
+
+    return signature, code
+
+
+@intrinsic
+def fetch(context, array, at):
+    """Ask for the cache line of element `at` of an array."""
+    signature = types.void(array, types.int64)
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        int32, byte = ir.IntType(32), ir.IntType(8).as_pointer()
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        kind = ir.FunctionType(ir.VoidType(), [byte, int32, int32, int32])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        address = builder.bitcast(builder.gep(data, [args[1]]), byte)
+        builder.call(prefetch, [address, int32(0), int32(2), int32(1)])
         return context.get_dummy_value()
 
     return signature, code
@@ -219,17 +239,21 @@ def check(first, stop, crow, col, weight, scale, measure, b, x, own, previous, c
     """
     last = len(col) - 1
     total = np.empty(len(lanes), x.dtype)
-    absolute = np.zeros(len(lanes))
+    absolute, part = np.zeros(len(lanes)), np.zeros(len(lanes), x.dtype)
     for r in range(first, stop):
         total_of(crow, col, weight, r, last, x, total, lanes)
-        factor, w = c * scale[r], measure[r]
+        factor, w = c * scale[r], x.dtype.type(measure[r])
         for t in range(len(lanes)):
             new, old = b[r, t] + factor * total[t], previous[r, t]
             moved[r, t] = new
             previous[r, t] = omega * (new - old) + old
-            absolute[t] += w * abs(np.float64(new) - np.float64(own[r, t]))
+            part[t] += w * abs(new - own[r, t])
+        if (r - first) % FLUSH == FLUSH - 1:
+            for t in range(len(lanes)):
+                absolute[t] += part[t]
+                part[t] = 0
     for t in range(len(lanes)):
-        sums[t] += absolute[t]
+        sums[t] += absolute[t] + part[t]
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -242,6 +266,12 @@ def place(first, stop, source, position, out, sums, lanes):
     whole, stride = columns // width, source.strides[0] // source.itemsize
     for r in range(first, stop):
         row = position[r]
+        later = min(r + AHEAD, stop - 1)
+        for line in range(0, columns, LINE):
+            fetch(source, later * stride + line)
+        for tile in range(out.shape[0]):
+            for line in range(0, width, LINE):
+                fetch(out, (tile * rows + position[later]) * width + line)
         for tile in range(whole):
             move_row(source, r * stride + tile * width, out, tile * rows + row, sums, tile, lanes)
         for t in range(columns - whole * width):
@@ -276,7 +306,10 @@ def mass(first, stop, x, weights, sums, lanes):
 @njit(nogil=True, error_model="numpy", cache=True)
 def take(first, stop, x, position, out):
     """Write row `position[r]` of `x` to row r of `out`, the first columns of it."""
+    width = x.shape[1]
     for r in range(first, stop):
         row = position[r]
+        for line in range(0, width, LINE):
+            fetch(x, position[min(r + AHEAD, stop - 1)] * width + line)
         for t in range(out.shape[1]):
             out[r, t] = x[row, t]
