@@ -84,7 +84,7 @@ class Embedding(Linker):
             )
         parts = []
         for block in vectors.split(max(1, _BLOCK // len(table))):
-            cosines = torch.nn.functional.threshold_(block @ table.T, self.threshold, 0.0)  # ranked where above
+            cosines = torch.nn.functional.threshold(block @ table.T, self.threshold, 0.0, inplace=True)  # ranked above
             parts.append(top_k(cosines.T, min(self.top_k, len(table))))
         return torch.cat([rows for rows, _ in parts]).cpu(), torch.cat([scores for _, scores in parts]).cpu()
 

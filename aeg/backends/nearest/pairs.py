@@ -17,6 +17,7 @@ from aeg.core.progress import progress
 _CPU_BLOCK = 1024
 _GPU_BLOCK = 8192
 _MOST = 1 << 25  # pairs above the threshold that are held at once
+_ROWS = 1 << 10  # rows, or pairs, whose cosines one thread computes again
 _UNIT = 2e-6
 
 _Found = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -75,8 +76,7 @@ def neighbours_above(vectors: torch.Tensor, threshold: float, top_k: int, device
     else:
         kept = within_cap(unit, *found, top_k)
         src, dst, total = found[0][kept].to(torch.int64), found[1][kept].to(torch.int64), len(kept)
-    cosines = pair_cosines(unit, src, dst, squared_lengths(unit))
-    return Pairs(src.cpu(), dst.cpu(), cosines.cpu(), total - len(src))
+    return Pairs(src.cpu(), dst.cpu(), _cosines(unit, src, dst).cpu(), total - len(src))
 
 
 def _each_once(unit: torch.Tensor, threshold: float) -> _Found | None:
@@ -150,6 +150,13 @@ class _Product:
             self._memory.cosines = self.unit.new_empty(min(self.step, len(self.unit)) ** 2)
         room: torch.Tensor = self._memory.cosines[:cells]
         return room
+
+
+def _cosines(unit: torch.Tensor, src: torch.Tensor, dst: torch.Tensor) -> torch.Tensor:
+    squares = torch.cat(list(_share(unit, squared_lengths, unit.split(_ROWS))))
+    parts = list(zip(src.split(_ROWS), dst.split(_ROWS), strict=True))
+    found = _share(unit, lambda part: pair_cosines(unit, part[0], part[1], squares), parts)
+    return torch.cat(list(found))
 
 
 def _block(unit: torch.Tensor) -> int:
