@@ -110,11 +110,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--slots", type=int, default=1, help="requests at once (default: %(default)s)")
     given = parser.parse_args(arguments)
     try:
-        with local_server(given.model, given.port, given.threads, given.context, given.slots) as url:
+        with (
+            local_server(given.model, given.port, given.threads, given.context, given.slots) as url,
+            suppress(KeyboardInterrupt),  # from the first line on, which whoever starts this waits for
+        ):
             print(url, flush=True)
             print("serving; Ctrl-C ends it", file=sys.stderr, flush=True)
-            with suppress(KeyboardInterrupt):
-                threading.Event().wait()
+            threading.Event().wait()
     except AegError as error:
         print(error, file=sys.stderr)
         return 2

@@ -151,7 +151,9 @@ def test_engines_halve_their_tiles(monkeypatch, engine, kind):
 
 
 def test_every_method_tells_of_its_tiles():
-    for name in METHODS:
+    own = [name for name in METHODS if METHODS.get(name).__module__.startswith("aeg.")]  # not what other tests add
+    assert len(own) == 8
+    for name in own:
         assert "tile_halved" in make(name)(sample_graph(), sample_seeds(sample_graph()))[1].flags
 
 

@@ -197,7 +197,7 @@ class Operator:
         Raises:
             DataError: if the file is missing or damaged.
         """
-        found = load_tensors(path, "operator", "save it again")
+        found = load_tensors(path, "operator", "save it again", mapped=True)
         degree = found["degree"]
         return cls(len(degree), found["crow"], found["col"], found["weight"], degree, degree == 0)
 

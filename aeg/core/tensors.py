@@ -21,13 +21,15 @@ def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
         save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, temporary)
 
 
-def load_tensors(path: Path, what: str, remedy: str) -> dict[str, Tensor]:
+def load_tensors(path: Path, what: str, remedy: str, mapped: bool = False) -> dict[str, Tensor]:
     """Return the tensors of a file.
 
     Args:
         path: a safetensors file.
         what: what it holds, for the error.
         remedy: what to do when it cannot be read.
+        mapped: leave the tensors in the file, mapped into memory, for what is too large to copy. A copy starts at a
+            cache line, as what was computed does: products round in another way where rows start elsewhere.
 
     Raises:
         DataError: if the file is missing or damaged.
@@ -36,7 +38,8 @@ def load_tensors(path: Path, what: str, remedy: str) -> dict[str, Tensor]:
     from safetensors.torch import load_file
 
     try:
-        return load_file(path)
+        found = load_file(path)
+        return found if mapped else {name: tensor.clone() for name, tensor in found.items()}
     except (OSError, SafetensorError) as error:
         raise DataError(f"{path}: not a readable {what} ({error}); {remedy}") from None
 
