@@ -14,7 +14,7 @@ from torch import Tensor
 from aeg.core.edges import symmetric_csr
 from aeg.core.kernels import Kernel, Matrix, choose
 from aeg.core.order import locality_order, reordered
-from aeg.core.tensors import load_tensors, save_tensors
+from aeg.core.tensors import is_on, load_tensors, save_tensors
 from aeg.errors import DataError
 
 if TYPE_CHECKING:
@@ -179,8 +179,7 @@ class Operator:
 
     def to(self, device: torch.device | str) -> Operator:
         """Return the operator on `device` (itself where it is there already)."""
-        wanted = torch.device(device)
-        if wanted.type == self.device.type and wanted.index in (None, self.device.index):
+        if is_on(self.device, device):
             return self
         names = ("crow", "col", "weight", "degree", "isolated")
         crow, col, weight, degree, isolated = (getattr(self, name).to(device) for name in names)
@@ -197,7 +196,7 @@ class Operator:
         Raises:
             DataError: if the file is missing or damaged.
         """
-        found = load_tensors(path, "operator", "save it again", mapped=True)
+        found = load_tensors(path, "operator", "save it again")
         degree = found["degree"]
         return cls(len(degree), found["crow"], found["col"], found["weight"], degree, degree == 0)
 

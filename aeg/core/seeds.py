@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from aeg.core.tensors import is_on
 from aeg.errors import DataError
 
 
@@ -101,15 +102,20 @@ class Seeds:
         out = torch.zeros(self.num_nodes, stop - start, device=self.device)
         if self.dense is not None:
             out[: self.dense.atoms.shape[0]] = self.dense.tile(start, stop)
+        column, nodes, weights = self.entries(start, stop)
+        out.index_put_((nodes, column), weights, accumulate=True)
+        return out
+
+    def entries(self, start: int, stop: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return column (0 for query `start`), node and weight of each sparse seed of queries `start` to `stop`."""
         low, high = int(self.ptr[start]), int(self.ptr[stop])
         sizes = (self.ptr[start + 1 : stop + 1] - self.ptr[start:stop]).to(self.device)
         column = torch.repeat_interleave(torch.arange(stop - start, device=self.device), sizes, output_size=high - low)
-        out.index_put_((self.nodes[low:high], column), self.weights[low:high], accumulate=True)
-        return out
+        return column, self.nodes[low:high], self.weights[low:high]
 
     def to(self, device: torch.device | str) -> Seeds:
         """Return the seeds on `device`; `ptr` stays on the CPU, where tiles are cut."""
-        if torch.device(device) == self.device:
+        if is_on(self.device, device):
             return self
         dense = self.dense and replace(
             self.dense,

@@ -21,15 +21,13 @@ def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
         save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, temporary)
 
 
-def load_tensors(path: Path, what: str, remedy: str, mapped: bool = False) -> dict[str, Tensor]:
+def load_tensors(path: Path, what: str, remedy: str) -> dict[str, Tensor]:
     """Return the tensors of a file.
 
     Args:
         path: a safetensors file.
         what: what it holds, for the error.
         remedy: what to do when it cannot be read.
-        mapped: leave the tensors in the file, mapped into memory, for what is too large to copy. A copy starts at a
-            cache line, as what was computed does: products round in another way where rows start elsewhere.
 
     Raises:
         DataError: if the file is missing or damaged.
@@ -38,10 +36,20 @@ def load_tensors(path: Path, what: str, remedy: str, mapped: bool = False) -> di
     from safetensors.torch import load_file
 
     try:
-        found = load_file(path)
-        return found if mapped else {name: tensor.clone() for name, tensor in found.items()}
+        return load_file(path)
     except (OSError, SafetensorError) as error:
         raise DataError(f"{path}: not a readable {what} ({error}); {remedy}") from None
+
+
+def is_on(device: torch.device, wanted: torch.device | str) -> bool:
+    """Tell whether what lies on `device` is where it is wanted; without a number any device of the kind will do.
+
+    Example:
+        >>> is_on(torch.device("cuda:0"), "cuda"), is_on(torch.device("cpu"), "cuda")
+        (True, False)
+    """
+    wanted = torch.device(wanted)
+    return device.type == wanted.type and wanted.index in (None, device.index)
 
 
 def row_pointers(rows: Tensor, count: int) -> Tensor:

@@ -18,7 +18,7 @@ from aeg.core.kernels.memory import Space, shares_memory
 from aeg.core.kernels.threads import compiled_threads
 from aeg.core.kernels.tiles import Tile, take
 from aeg.core.operator import Operator
-from aeg.core.ranking import top_k
+from aeg.core.ranking import TopK
 from aeg.core.seeds import Seeds
 from aeg.propagation.fitting import fitted, tile_width
 from aeg.propagation.layout import Layout, check_shape, loaded
@@ -288,15 +288,9 @@ def search(
         >>> rows.tolist()
         [[0, -1], [1, -1], [2, -1]]
     """
-    rows, values, infos = [], [], []
-    context = replace(context or Context(), ranked=k)
+    best, infos = TopK(k), []
     with compiled_threads():
-        for _, scores, info in method.tiles(op, seeds, context, num_candidates):
-            best, score = top_k(scores, k)
-            rows.append(best.cpu())
-            values.append(score.cpu())
+        for _, scores, info in method.tiles(op, seeds, replace(context or Context(), ranked=k), num_candidates):
+            best.add(scores)
             infos.append(info)
-    if not infos:
-        empty = torch.zeros(0, k)
-        return empty.to(torch.int64), empty, Info.exact(0, 0, torch.device("cpu"))
-    return torch.cat(rows), torch.cat(values), Info.join(infos)
+    return *best.result(), Info.join(infos) if infos else Info.exact(0, 0, torch.device("cpu"))

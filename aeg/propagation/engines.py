@@ -30,22 +30,24 @@ def choose_engine(engine: str, op: Operator, seeds: Tensor | Seeds, rows: int | 
     Raises:
         DataError: if the engine that was asked for does not take such seeds.
     """
+    if engine == "iterate":
+        return engine
+    if not isinstance(seeds, Seeds):
+        if engine == "auto":
+            return "iterate"
+        raise DataError(f"engine {engine!r}: got a dense tensor of seeds, expected `Seeds`; or take engine 'iterate'")
     if engine == "auto":
         return _cheapest(op, seeds, op.num_nodes if rows is None else rows, steps)
-    if engine != "iterate" and not isinstance(seeds, Seeds):
-        raise DataError(f"engine {engine!r}: got a dense tensor of seeds, expected `Seeds`; or take engine 'iterate'")
-    if engine == "folded" and isinstance(seeds, Seeds) and seeds.dense is not None and seeds.dense.clipped:
+    if engine == "folded" and seeds.dense is not None and seeds.dense.clipped:
         raise DataError("engine 'folded': got dense seeds that are cut off at 0, which is not linear; take 'iterate'")
     if engine == "push" and op.sharding:
         raise DataError("engine 'push': got an operator that is split over processes; take 'iterate' or 'folded'")
-    if engine == "push" and isinstance(seeds, Seeds) and not suits(seeds):
+    if engine == "push" and not suits(seeds):
         raise DataError("engine 'push': got seeds on all atoms or on thousands of nodes; take 'iterate' or 'folded'")
     return engine
 
 
-def _cheapest(op: Operator, seeds: Tensor | Seeds, rows: int, steps: float) -> str:
-    if not isinstance(seeds, Seeds):
-        return "iterate"
+def _cheapest(op: Operator, seeds: Seeds, rows: int, steps: float) -> str:
     queries, nonzeros = seeds.num_queries, len(op.col)
     if seeds.dense is None:
         few = queries <= PUSH_QUERIES and nonzeros >= PUSH_NONZEROS

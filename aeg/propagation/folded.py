@@ -74,10 +74,8 @@ class Folded:
         yield from fitted(run, width, self.op)
 
     def _tile(self, seeds: Seeds, start: int, stop: int) -> tuple[Tensor, Info]:
-        low, high = int(seeds.ptr[start]), int(seeds.ptr[stop])
-        nodes, weights = seeds.nodes[low:high], seeds.weights[low:high].to(torch.float64)
-        sizes = seeds.ptr[start + 1 : stop + 1] - seeds.ptr[start:stop]
-        query = torch.repeat_interleave(torch.arange(stop - start), sizes).to(self.op.device)
+        query, nodes, weights = seeds.entries(start, stop)
+        weights = weights.to(torch.float64)
         scores, error = self._sparse.mixture(nodes, weights, query, self.rows, stop - start)
         zeros = torch.zeros(stop - start, dtype=torch.float64, device=self.op.device)
         total = zeros.index_put((query,), weights, accumulate=True)  # in order, on a GPU too

@@ -13,7 +13,7 @@ from aeg.core.kernels import compiled
 from aeg.core.kernels.tiles import scale_rows
 from aeg.core.operator import Operator
 from aeg.propagation.base import METHODS, Context, Info, Propagation
-from aeg.propagation.chebyshev import chebyshev, precision
+from aeg.propagation.chebyshev import chebyshev
 from aeg.propagation.layout import Layout
 from aeg.propagation.walk_system import WalkSystem, walk_system
 
@@ -47,8 +47,7 @@ class LabelPropagation(Propagation):
         """See `Propagation.propagate`."""
         # Solved for z = D^{-1/2} F, with degree 1 for an isolated node: (D − γ W) z = (1 − γ) D^{1/2} Y.
         system = self._system(op)
-        root = system.degree.sqrt()
-        f = seeds.to(torch.float64).mul_(self._factor(system).unsqueeze(1)) if self.exact else seeds
+        root, f = system.degree.sqrt(), system.weighed(seeds, self._weights(system))
         equation = system.equation(f, 1 / root[: system.kept])
         bound = 1 / (1 - self.gamma)
         z, info = chebyshev(system.kernel, equation, self.tol, self.max_iter, bound, space=context.space)
@@ -59,18 +58,13 @@ class LabelPropagation(Propagation):
     def layout(self, op: Operator) -> Layout:
         """See `Propagation.layout`."""
         system = self._system(op)
-        return Layout(op, system.position, None if self.exact else self._factor(system).to(torch.float32))
+        return system.layout(op, self._weights(system))
 
-    @property
-    def exact(self) -> bool:
-        """Whether the tolerance asks for float64."""
-        return precision(self.tol) == torch.float64
-
-    def _factor(self, system: WalkSystem) -> Tensor:
+    def _weights(self, system: WalkSystem) -> Tensor:
         return (1 - self.gamma) * system.degree.sqrt() * system.inverse
 
     def _system(self, op: Operator) -> WalkSystem:
-        return walk_system(op, self.gamma, self.exact)
+        return walk_system(op, self.gamma, self.tol)
 
     def reference(self, weights: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         """See `Propagation.reference`: a dense solve."""

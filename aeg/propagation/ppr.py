@@ -93,8 +93,10 @@ class PPR(Propagation):
             yield from Push(self.restart, self.epsilon, self.tol).tiles(op, seeds, tile or tile_width(op, 16), rows)
             return
         kept = op.num_nodes if rows is None else rows
-        folded = op.memo.setdefault(("folded", self, kept), self.folded(op, kept))
-        yield from folded.tiles(seeds, tile or FOLDED_TILE)
+        key = ("folded", self, kept)
+        if key not in op.memo:
+            op.memo[key] = self.folded(op, kept)
+        yield from op.memo[key].tiles(seeds, tile or FOLDED_TILE)
 
     @property
     def steps(self) -> float:
@@ -104,15 +106,14 @@ class PPR(Propagation):
     def layout(self, op: Operator) -> Layout:
         """See `Propagation.layout`."""
         system = self._system(op)
-        return Layout(op, system.position, None if self.exact else system.inverse.to(torch.float32))
+        return system.layout(op, system.inverse)
 
     def propagate(self, op: Operator, seeds: Tensor, context: Context) -> tuple[Tensor, Info]:
         """See `Propagation.propagate`."""
         system, rule = self._system(op), None
         if self.stop == "ranking" and context.ranked is not None:
             rule = partial(RankingRule, context.ranked, context.rows, system)
-        f = seeds.to(torch.float64).mul_(system.inverse.unsqueeze(1)) if self.exact else seeds
-        z, info = self._solve(system, f, rule, context.space)
+        z, info = self._solve(system, system.weighed(seeds, system.inverse), rule, context.space)
         fast = compiled(system.kernel)
         mass = column_mass(z, system.degree, fast)
         factor = 1 / torch.where(mass == 0, 1.0, mass)
@@ -127,6 +128,8 @@ class PPR(Propagation):
         system, space = self._system(op), Space()
         width = tile_width(op, columns.shape[1])
         f = space.take("right side", len(columns), width, like=columns, dtype=precision(self.tol))
+        inverse = system.inverse.to(f.dtype).unsqueeze(1)
+        settled = (self.restart * system.degree).to(f.dtype).unsqueeze(1)
         cores, infos = [], []
         with compiled_threads():
             for part in columns.split(width, dim=1):
@@ -135,20 +138,15 @@ class PPR(Propagation):
                     part if system.position is None else torch.empty_like(part).index_copy_(0, system.position, part)
                 )
                 f[:, : part.shape[1]] = placed
-                z, info = self._solve(system, f.mul_(system.inverse.to(f.dtype).unsqueeze(1)), space=space)
-                core = (z * (self.restart * system.degree).to(z.dtype).unsqueeze(1)).to(torch.float32)
+                z, info = self._solve(system, f.mul_(inverse), space=space)
+                core = (z * settled).to(torch.float32)
                 core = core if system.position is None else core[system.position]
                 cores.append(core[:, : part.shape[1]])
                 infos.append(info.cut(part.shape[1]))
         return torch.cat(cores, 1), Info.join(infos)
 
-    @property
-    def exact(self) -> bool:
-        """Whether the tolerance asks for float64."""
-        return precision(self.tol) == torch.float64
-
     def _system(self, op: Operator) -> WalkSystem:
-        return walk_system(op, 1 - self.restart, self.exact)
+        return walk_system(op, 1 - self.restart, self.tol)
 
     def _solve(
         self,

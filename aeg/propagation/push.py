@@ -56,10 +56,8 @@ class Push:
         yield from fitted(run, width, op)
 
     def _tile(self, op: Operator, seeds: Seeds, start: int, stop: int, rows: int) -> tuple[Tensor, Info]:
-        low, high = int(seeds.ptr[start]), int(seeds.ptr[stop])
-        nodes, weights = seeds.nodes[low:high], seeds.weights[low:high].to(torch.float64)
-        sizes = seeds.ptr[start + 1 : stop + 1] - seeds.ptr[start:stop]
-        query = torch.repeat_interleave(torch.arange(stop - start), sizes).to(op.device)
+        query, nodes, weights = seeds.entries(start, stop)
+        weights = weights.to(torch.float64)
         zeros = torch.zeros(stop - start, dtype=torch.float64, device=op.device)
         total = zeros.index_put((query,), weights, accumulate=True)  # in order, on a GPU too
         bad = ~torch.isfinite(total) | (zeros.index_add(0, query, (weights < 0).to(torch.float64)) > 0)

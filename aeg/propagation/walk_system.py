@@ -13,6 +13,8 @@ from torch import Tensor
 from aeg.core.kernels import Equation, Kernel, Matrix, choose
 from aeg.core.operator import Operator
 from aeg.core.order import LARGE, SMALL, locality_order
+from aeg.propagation.chebyshev import precision
+from aeg.propagation.layout import Layout
 
 MAX_DEGREE = 4  # eliminating a node of more neighbours makes more entries than it saves
 _ROUNDS = 6
@@ -37,6 +39,7 @@ class WalkSystem:
         kernel: multiplies by Ω, [kept, kept]; by W where nothing is eliminated.
         diagonal: Δ, float64 [kept].
         degree: D in the order of the rows, float64 [nodes].
+        exact: iterate in float64; the tiles that `layout` asks for are then not weighed in float32.
         down, up: multiply by W_KE [kept, eliminated] and W_EK [eliminated, kept]; None where nothing is.
 
     Source:
@@ -49,6 +52,7 @@ class WalkSystem:
     kernel: Kernel
     diagonal: Tensor
     degree: Tensor
+    exact: bool
     down: Kernel | None = None
     up: Kernel | None = None
     _scales: dict[torch.dtype, Tensor] = field(default_factory=dict, repr=False)
@@ -62,6 +66,14 @@ class WalkSystem:
     def inverse(self) -> Tensor:
         """1 / Δ on the kept nodes and 1 / D on the others, float64 [nodes]: what the right side is multiplied by."""
         return 1 / torch.cat([self.diagonal, self.degree[self.kept :]])
+
+    def layout(self, op: Operator, weights: Tensor) -> Layout:
+        """Return the tiles to ask for, where the right side is `weights` [nodes] / `inverse` times the seeds."""
+        return Layout(op, self.position, None if self.exact else weights.to(torch.float32))
+
+    def weighed(self, seeds: Tensor, weights: Tensor) -> Tensor:
+        """Return `weights` times the seeds of a tile by `layout`, in the precision of the iteration."""
+        return seeds.to(torch.float64).mul_(weights.unsqueeze(1)) if self.exact else seeds
 
     def equation(self, f: Tensor, weights: Tensor) -> Equation:
         """Return the equation for z_K; the first rows of `f` are overwritten by its right side.
@@ -89,25 +101,28 @@ class WalkSystem:
         return self._scales[dtype]
 
 
-def walk_system(op: Operator, c: float, exact: bool) -> WalkSystem:
-    """Return the system of an operator, made once for each c.
+def walk_system(op: Operator, c: float, tol: float) -> WalkSystem:
+    """Return the system of an operator, made once for each c and precision.
+
+    Where float64 is asked for, nothing is eliminated: Ω, kept in float32, is too coarse.
 
     Args:
         op: the operator.
         c: in (0, 1).
-        exact: the solution is wanted to float64, for which Ω, kept in float32, is too coarse; nothing is eliminated.
+        tol: of the solution.
     """
+    exact = precision(tol) == torch.float64
     plain = exact or op.num_nodes <= SMALL or not 0 < len(op.col) <= LARGE or op.sharding is not None
-    key = ("walk system", c, plain)
+    key = ("walk system", c, exact)
     if key not in op.memo:
-        op.memo[key] = _whole(op, c) if plain else _condensed(op, c)
+        op.memo[key] = _whole(op, c, exact) if plain else _condensed(op, c)
     found: WalkSystem = op.memo[key]
     return found
 
 
-def _whole(op: Operator, c: float) -> WalkSystem:
+def _whole(op: Operator, c: float, exact: bool) -> WalkSystem:
     inside = op.arranged.op
-    return WalkSystem(c, op.arranged.position, inside.kernel, inside.walk_degree, inside.walk_degree)
+    return WalkSystem(c, op.arranged.position, inside.kernel, inside.walk_degree, inside.walk_degree, exact)
 
 
 def _condensed(op: Operator, c: float) -> WalkSystem:
@@ -115,7 +130,7 @@ def _condensed(op: Operator, c: float) -> WalkSystem:
     out = independent(matrix.indptr, matrix.indices, MAX_DEGREE)
     kept, rest = np.flatnonzero(~out), np.flatnonzero(out)
     if not len(kept) or not len(rest):
-        return _whole(op, c)
+        return _whole(op, c, exact=False)
     by_rows = matrix[kept]
     across = by_rows[:, rest].tocsr()
     inner = (by_rows[:, kept] + c * (across @ diags_array(1 / degree[rest]) @ across.T)).tocsr()
@@ -132,7 +147,7 @@ def _condensed(op: Operator, c: float) -> WalkSystem:
     tensors = (torch.from_numpy(array).to(op.device) for array in (position, diagonal[order], degree[nodes]))
     places, kept_diagonal, degrees = tensors
     down, up = _kernel(across, op), _kernel(across.T.tocsr(), op)
-    return WalkSystem(c, places, _kernel(inner, op), kept_diagonal, degrees, down, up)
+    return WalkSystem(c, places, _kernel(inner, op), kept_diagonal, degrees, False, down, up)
 
 
 def _behind(across: csr_array, order: np.ndarray) -> np.ndarray:

@@ -107,17 +107,16 @@ class TorchKernel(Kernel):
 
     def step(self, equation: Equation, x: Tensor, previous: Tensor, omega: float) -> None:
         """See `Kernel.step`."""
-        _update(previous, self._moved(equation, x), omega)
+        moved = torch.empty_like(previous)
+        self.affine(equation, x, moved)
+        _update(previous, moved, omega)
 
     def check(self, equation: Equation, x: Tensor, previous: Tensor, omega: float, moved: Tensor) -> Tensor:
         """See `Kernel.check`."""
-        moved.copy_(self._moved(equation, x))
+        self.affine(equation, x, moved)
         _update(previous, moved, omega)
         off = moved.to(torch.float64) - x[self.matrix.rows]
         return equation.weights @ off.abs_()
-
-    def _moved(self, equation: Equation, x: Tensor) -> Tensor:
-        return self.product(x).mul_((equation.c * equation.scale).unsqueeze(1)).add_(equation.b)
 
     def _csr(self, dtype: torch.dtype) -> Tensor:
         if dtype not in self._cached:

@@ -23,6 +23,14 @@ FLUSH = 64  # rows whose residuals are added in the tile's precision before they
 PREFETCH = 16  # entries ahead; a gathered line then arrives from L2 or L3 before it is wanted
 
 
+def _prefetch(builder: Any, address: Any) -> None:
+    """Ask for the cache line at an address, to be read and kept in the second-level cache."""
+    int32, byte = ir.IntType(32), ir.IntType(8).as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [byte, int32, int32, int32])
+    prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+    builder.call(prefetch, [builder.bitcast(address, byte), int32(0), int32(2), int32(1)])
+
+
 @intrinsic
 def row_sum(context, x, col, weight, low, high, last, out, row, lanes):
     """Write Σ_{low ≤ e < high} weight[e] · x[col[e], :] to row `row` of `out`; ask for rows of x that come later.
@@ -35,7 +43,7 @@ def row_sum(context, x, col, weight, low, high, last, out, row, lanes):
     double = x.dtype == types.float64
     number, align = (ir.DoubleType(), 8) if double else (ir.FloatType(), 4)
     vector = ir.VectorType(number, lanes.count)
-    int64, int32, byte = ir.IntType(64), ir.IntType(32), ir.IntType(8).as_pointer()
+    int64, int32 = ir.IntType(64), ir.IntType(32)
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         x, col, weight, out = (
@@ -45,16 +53,13 @@ def row_sum(context, x, col, weight, low, high, last, out, row, lanes):
         rows = builder.bitcast(x, vector.as_pointer())
         total = cgutils.alloca_once(builder, vector)
         builder.store(ir.Constant(vector, None), total)
-        kind = ir.FunctionType(ir.VoidType(), [byte, int32, int32, int32])
-        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
         splat = ir.Constant(ir.VectorType(int32, lanes.count), None)
         none = ir.Constant(vector, ir.Undefined)
         with cgutils.for_range_slice(builder, low, high, ir.Constant(int64, 1), int64) as (entry, _):
             ahead = builder.add(entry, ir.Constant(int64, PREFETCH))
             ahead = builder.select(builder.icmp_signed("<", ahead, last), ahead, last)
             later = builder.sext(builder.load(builder.gep(col, [ahead])), int64)
-            address = builder.bitcast(builder.gep(rows, [later]), byte)
-            builder.call(prefetch, [address, int32(0), int32(2), int32(1)])
+            _prefetch(builder, builder.gep(rows, [later]))
             column = builder.sext(builder.load(builder.gep(col, [entry])), int64)
             value = builder.load(builder.gep(rows, [column]), align=align)
             scalar = builder.load(builder.gep(weight, [entry]))
@@ -75,12 +80,8 @@ def fetch(context, array, at):
     signature = types.void(array, types.int64)
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        int32, byte = ir.IntType(32), ir.IntType(8).as_pointer()
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        kind = ir.FunctionType(ir.VoidType(), [byte, int32, int32, int32])
-        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-        address = builder.bitcast(builder.gep(data, [args[1]]), byte)
-        builder.call(prefetch, [address, int32(0), int32(2), int32(1)])
+        _prefetch(builder, builder.gep(data, [args[1]]))
         return context.get_dummy_value()
 
     return signature, code

@@ -12,9 +12,7 @@ from aeg.core.kernels.base import LANES
 from aeg.core.kernels.memory import empty
 from aeg.core.kernels.threads import share
 
-_PARTS = 4
-
-
+_PARTS = 4  # parts of the rows, whatever the number of threads: sums are added in the same order
 PANEL = 4  # tiles that are taken from a wide tensor in one pass over its rows
 
 
