@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from aeg.core.evidence import Evidence
 from aeg.core.records import Query
@@ -50,18 +50,7 @@ class Answered:
 
 @dataclass(frozen=True)
 class AnswerMethod(Sourced, ABC):
-    """Answers questions from evidence (paper, section 3.4).
-
-    Attributes:
-        role: which of the config's language models the method asks (`reader`); empty where it needs none.
-    """
-
-    role: ClassVar[str] = ""
-
-    @property
-    def prompts(self) -> tuple[str, ...]:
-        """Names of the prompts that the method uses, by its parameters."""
-        return ()
+    """Answers questions from evidence (paper, section 3.4)."""
 
     @abstractmethod
     def answer(

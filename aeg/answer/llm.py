@@ -69,7 +69,7 @@ class LanguageModelAnswer(AnswerMethod):
     max_tokens: int = param(1024, ge=1)
 
     @property
-    def prompts(self) -> tuple[str, ...]:
+    def prompts(self) -> tuple[str, ...]:  # type: ignore[override]
         """The prompt of the method's style."""
         return (f"{_TASK}_{self.style}",)
 

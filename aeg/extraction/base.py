@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from aeg.core.records import Extraction, Passage
 from aeg.core.sources import Sourced
@@ -18,15 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Extractor(Sourced, ABC):
-    """Turns passages into entities, triples and atoms (paper, section 3.1).
-
-    Attributes:
-        role: which of the config's language models the method asks (`extractor`); empty where it needs none.
-        prompts: names of the prompts it uses.
-    """
-
-    role: ClassVar[str] = ""
-    prompts: ClassVar[tuple[str, ...]] = ()
+    """Turns passages into entities, triples and atoms (paper, section 3.1)."""
 
     @abstractmethod
     def extract(

@@ -50,8 +50,7 @@ class Askers:
 
     def of(self, method: Any) -> Asker | None:
         """Return the asker of a method's role; None for a method that asks no model."""
-        role = getattr(method, "role", "")
-        return self.role(role) if role else None
+        return self.role(method.role) if method.role else None
 
     def to(self, method: Any) -> dict[str, Asker]:
         """Return the argument `llm` for a method's call; none for a method that asks no model."""

@@ -146,7 +146,7 @@ def _asking(config: ExperimentConfig, methods: Methods) -> list[tuple[str, str, 
     ]
     if methods.linking.needs_mentions:
         stages.insert(2, ("query.mentions", config.query.mentions["name"], methods.mentions))
-    found = [(m.role, f"{where} {name!r}", tuple(m.prompts)) for where, name, m in stages if getattr(m, "role", "")]
+    found = [(m.role, f"{where} {name!r}", tuple(m.prompts)) for where, name, m in stages if m.role]
     if config.llm.judge is not None and methods.answered and config.answer["name"] != "none":
         found.append((AccuracyMeasure.role, "evaluation.accuracy", AccuracyMeasure.prompts))
         missing = [name for name in AccuracyMeasure.prompts if name not in config.llm.prompts]

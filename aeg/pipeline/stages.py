@@ -107,7 +107,7 @@ class Pipeline:
         """Return the hash of each prompt that methods of this experiment use, for the manifest."""
         methods = self.methods
         chosen = (methods.extraction, methods.decomposition, methods.mentions, methods.sieve, methods.answer)
-        asked = [self.askers.identity(method) for method in chosen if getattr(method, "role", "") in methods.models]
+        asked = [self.askers.identity(method) for method in chosen if method.role in methods.models]
         if "judge" in methods.models:
             asked.append(self.askers.role("judge").identity(*AccuracyMeasure.prompts))
         return {name: digest for told in asked if told for name, digest in told["prompts"].items()}
@@ -148,7 +148,9 @@ class Pipeline:
 
     def extraction(self, passages: Sequence[Passage]) -> tuple[list[Extraction], str]:
         """Extract from all passages, journalled, and return the extractions and a fingerprint of their content."""
-        artifact = self._extraction_artifact(passages)
+        return self._extracted(passages, self._extraction_artifact(passages_fingerprint(passages)))
+
+    def _extracted(self, passages: Sequence[Passage], artifact: Artifact) -> tuple[list[Extraction], str]:
         if artifact.complete:
             facts = artifact.facts()
             self.accounts.reuse(CONSTRUCTION, artifact.fingerprint, facts["usage"], facts["seconds"])
@@ -166,9 +168,10 @@ class Pipeline:
             return self._graph(passages)
 
     def _graph(self, passages: Sequence[Passage]) -> tuple[AtomEntityGraph, str]:
-        extractions, content = self.extraction(passages)
+        name = passages_fingerprint(passages)
+        extractions, content = self._extracted(passages, self._extraction_artifact(name))
         started = time.perf_counter()
-        artifact = self._graph_artifact(passages, content)
+        artifact = self._graph_artifact(name, content)
         if artifact.complete:
             built = graph_stage.load(artifact.path)
             self.accounts.reuse(CONSTRUCTION, artifact.fingerprint, {"rows": []}, artifact.facts()["seconds"])
@@ -183,22 +186,23 @@ class Pipeline:
 
     def built(self, passages: Sequence[Passage]) -> bool:
         """Tell whether extraction and graph are there already."""
-        extraction = self._extraction_artifact(passages)
-        return extraction.complete and self._graph_artifact(passages, file_hash(extraction.path / EXTRACTION)).complete
+        name = passages_fingerprint(passages)
+        extraction = self._extraction_artifact(name)
+        return extraction.complete and self._graph_artifact(name, file_hash(extraction.path / EXTRACTION)).complete
 
-    def _extraction_artifact(self, passages: Sequence[Passage]) -> Artifact:
+    def _extraction_artifact(self, passages: str) -> Artifact:
         method = self.methods.extraction
         return self.store.artifact(
             "extraction",
-            passages=passages_fingerprint(passages),
+            passages=passages,
             **identity(self, method),
             code=code_hash(method),
         )
 
-    def _graph_artifact(self, passages: Sequence[Passage], content: str) -> Artifact:
+    def _graph_artifact(self, passages: str, content: str) -> Artifact:
         return self.store.artifact(
             "graph",
-            passages=passages_fingerprint(passages),
+            passages=passages,
             extraction=content,
             encoder=self.encoder.fingerprint,
             config=dataclasses.asdict(self.config.graph),

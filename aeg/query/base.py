@@ -21,15 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Decomposition(Sourced, ABC):
-    """Turns questions into effective queries (paper, section 3.2, eq. 4).
-
-    Attributes:
-        role: which of the config's language models the method asks (`reader`); empty where it needs none.
-        prompts: names of the prompts it uses.
-    """
-
-    role: ClassVar[str] = ""
-    prompts: ClassVar[tuple[str, ...]] = ()
+    """Turns questions into effective queries (paper, section 3.2, eq. 4)."""
 
     @abstractmethod
     def decompose(
@@ -46,15 +38,7 @@ class Decomposition(Sourced, ABC):
 
 @dataclass(frozen=True)
 class MentionExtractor(Sourced, ABC):
-    """Finds the entity mentions of effective queries.
-
-    Attributes:
-        role: which of the config's language models the method asks (`reader`); empty where it needs none.
-        prompts: names of the prompts it uses.
-    """
-
-    role: ClassVar[str] = ""
-    prompts: ClassVar[tuple[str, ...]] = ()
+    """Finds the entity mentions of effective queries."""
 
     @abstractmethod
     def mentions(

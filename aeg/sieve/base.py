@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -59,15 +59,7 @@ class Sieved:
 
 @dataclass(frozen=True)
 class Sieve(Sourced, ABC):
-    """Decides which candidates are needed for a question (paper, section 3.4).
-
-    Attributes:
-        role: which of the config's language models the method asks (`reader`); empty where it needs none.
-        prompts: names of the prompts it uses.
-    """
-
-    role: ClassVar[str] = ""
-    prompts: ClassVar[tuple[str, ...]] = ()
+    """Decides which candidates are needed for a question (paper, section 3.4)."""
 
     @abstractmethod
     def sieve(

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from aeg.backends.embedder.hf import _quiet
 from aeg.backends.embedder.tokens import plan_batches
 from aeg.backends.embedder.weights import file_hashes, locate_model, position_limit
+from aeg.backends.loading import one_line, quiet
 from aeg.config.ranges import param
 from aeg.core.progress import progress_bar
 from aeg.core.records import Query
@@ -174,7 +174,7 @@ class _Ranker:
         try:
             config = AutoConfig.from_pretrained(self.folder, local_files_only=True)
         except (OSError, ValueError, KeyError) as error:
-            raise DataError(f"{self.folder}: transformers cannot read its config.json ({_line(error)})") from None
+            raise DataError(f"{self.folder}: transformers cannot read its config.json ({one_line(error)})") from None
         if config.num_labels not in (1, 2):
             raise ConfigError(
                 f"sieve 'cross_encoder': {self.params.model!r} has {config.num_labels} labels, expected 1 or 2; choose "
@@ -187,7 +187,7 @@ class _Ranker:
                 f"set sieve.max_length to {limit} or less"
             )
         try:
-            with _quiet():
+            with quiet():
                 model, info = AutoModelForSequenceClassification.from_pretrained(
                     self.folder,
                     config=config,
@@ -198,7 +198,7 @@ class _Ranker:
                 )
         except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             raise DataError(
-                f"{self.folder}: transformers cannot load its weights ({_line(error)}); expected *.safetensors of a "
+                f"{self.folder}: transformers cannot load its weights ({one_line(error)}); expected *.safetensors of a "
                 f"model for sequence classification"
             ) from None
         absent = sorted(info["missing_keys"])
@@ -215,14 +215,10 @@ class _Ranker:
         try:
             loaded = AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
         except (OSError, ValueError, KeyError) as error:
-            raise DataError(f"{self.folder}: transformers cannot load its tokenizer ({_line(error)})") from None
+            raise DataError(f"{self.folder}: transformers cannot load its tokenizer ({one_line(error)})") from None
         if not loaded.is_fast:
             raise ConfigError(f"re-ranker {self.params.model!r} has no fast tokenizer (tokenizer.json)")
         tokenizer = loaded.backend_tokenizer
         tokenizer.no_padding()
         tokenizer.enable_truncation(self.params.max_length, strategy="longest_first")
         return tokenizer, list(loaded.model_input_names)
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200]

@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from aeg.backends.embedder.base import EMBEDDERS, Embedder, Encoded, Encoder
 from aeg.backends.embedder.presets import Preset, find_preset
 from aeg.backends.embedder.tokens import TokenTable, padded_length, plan_missing
 from aeg.backends.embedder.weights import declared_pooling, file_hashes, locate_model, position_limit, read_json
+from aeg.backends.loading import one_line, quiet
 from aeg.backends.threads import map_threads
 from aeg.config.ranges import param
 from aeg.core.progress import progress_bar
@@ -67,7 +68,7 @@ class HuggingFaceEmbedder(Embedder):
         try:
             config = AutoConfig.from_pretrained(folder, local_files_only=True)
         except (OSError, ValueError, KeyError) as error:
-            raise DataError(f"{folder}: transformers cannot read its config.json ({_line(error)})") from None
+            raise DataError(f"{folder}: transformers cannot read its config.json ({one_line(error)})") from None
         known = preset or Preset(self.model, self.pooling or declared_pooling(folder) or self._mean(), max_length=None)
         query, passage = self.query_instruction, self.passage_instruction
         settings = {
@@ -200,7 +201,7 @@ class HuggingFaceEncoder(Encoder):
         try:
             tokenizer = AutoTokenizer.from_pretrained(self._folder, local_files_only=True)
         except (OSError, ValueError, KeyError) as error:
-            raise DataError(f"{self._folder}: transformers cannot load its tokenizer ({_line(error)})") from None
+            raise DataError(f"{self._folder}: transformers cannot load its tokenizer ({one_line(error)})") from None
         if not tokenizer.is_fast:
             raise ConfigError(f"model {self._params.model!r} has no fast tokenizer (tokenizer.json); choose another")
         return tokenizer
@@ -212,12 +213,12 @@ class HuggingFaceEncoder(Encoder):
 
         dtype = getattr(torch, self._params.dtype)
         try:
-            with _quiet():
+            with quiet():
                 model, info = AutoModel.from_pretrained(
                     self._folder, config=self._config, dtype=dtype, local_files_only=True, output_loading_info=True
                 )
         except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-            raise DataError(f"{self._folder}: transformers cannot load its weights ({_line(error)})") from None
+            raise DataError(f"{self._folder}: transformers cannot load its weights ({one_line(error)})") from None
         absent = sorted(key for key in info["missing_keys"] if "pooler" not in key)
         if absent:
             raise DataError(
@@ -225,23 +226,3 @@ class HuggingFaceEncoder(Encoder):
             )
         encoder = model.get_encoder() if self._config.is_encoder_decoder else model
         return encoder.to(self.device).eval()
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep transformers from printing a bar and a report while it loads weights."""
-    from transformers.utils import logging as hf_logging
-
-    verbosity, bar = hf_logging.get_verbosity(), hf_logging.is_progress_bar_enabled()
-    hf_logging.set_verbosity_error()
-    hf_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        hf_logging.set_verbosity(verbosity)
-        if bar:
-            hf_logging.enable_progress_bar()
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200]

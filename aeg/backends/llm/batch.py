@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from aeg.backends.llm.base import BACKENDS, Backend, Failure, Reply, Request, Session
+from aeg.backends.llm.base import BACKENDS, Failure, Reply, Request, Session
 from aeg.backends.llm.batch_folder import BatchFolder, Result, result_name
 from aeg.backends.llm.cache import digest
-from aeg.backends.llm.completion import STRUCTURED, TOKEN_LIMITS, read_completion
-from aeg.backends.llm.openai import OpenAI
+from aeg.backends.llm.completion import read_completion
+from aeg.backends.llm.openai import Chat, OpenAI
 from aeg.backends.llm.retry import Trouble, trouble_of_status
 from aeg.config.ranges import param
 from aeg.errors import ConfigError, PendingBatch
@@ -22,7 +22,7 @@ _SHOWN = 4  # files named in the message
 
 @BACKENDS.register("batch")
 @dataclass(frozen=True)
-class Batch(Backend):
+class Batch(Chat):
     """An offline job: OpenAI's Batch API, vLLM's `run-batch`, or what else reads their files.
 
     A run writes the requests that have no result yet to `folder`, and stops with exit code 75. Once the results
@@ -32,13 +32,9 @@ class Batch(Backend):
 
     Attributes:
         folder: of the files; one folder may serve many runs.
-        base_url: the endpoint that the job stands for; None: no particular one.
+        base_url: as in `Chat`, like whatever is not named here: the endpoint that the job stands for; None: no
+            particular one.
         max_attempts: of one request; then it has failed.
-        structured: as in `openai`, like the fields below.
-        token_limit: for `auto` see there.
-        send_seed: whether the seed is sent.
-        send_temperature: likewise.
-        extra_body: further fields of every request.
 
     Example:
         >>> backend = Batch(model="m", folder="night")
@@ -47,13 +43,7 @@ class Batch(Backend):
     """
 
     folder: str = ""
-    base_url: str | None = None
     max_attempts: int = param(3, ge=1)
-    structured: str = param("json_schema", choices=STRUCTURED)
-    token_limit: str = param("auto", choices=TOKEN_LIMITS)
-    send_seed: bool = True
-    send_temperature: bool = True
-    extra_body: dict[str, Any] = param({})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -65,17 +55,7 @@ class Batch(Backend):
         Raises:
             ConfigError: if it would not take these parameters.
         """
-        return OpenAI(
-            model=self.model,
-            temperature=self.temperature,
-            seed=self.seed,
-            base_url=self.base_url,
-            structured=self.structured,
-            token_limit=self.token_limit,
-            send_seed=self.send_seed,
-            send_temperature=self.send_temperature,
-            extra_body=self.extra_body,
-        )
+        return OpenAI(**{field.name: getattr(self, field.name) for field in fields(Chat)})
 
     @property
     def endpoint(self) -> str:

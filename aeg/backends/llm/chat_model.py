@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -15,8 +16,9 @@ import numpy as np
 import torch
 
 from aeg.backends.llm.base import Failure, Reply
-from aeg.backends.llm.hub_model import load_tokenizer, one_line, quiet
+from aeg.backends.llm.hub_model import load_tokenizer
 from aeg.backends.llm.reasoning import strip_reasoning
+from aeg.backends.loading import one_line, quiet
 from aeg.errors import DataError, DependencyError, DeviceError
 
 logger = logging.getLogger(__name__)
@@ -191,7 +193,7 @@ def _load(spec: ModelSpec) -> Any:
 
     load: Any = AutoModelForCausalLM.from_pretrained
     try:
-        with quiet():
+        with quiet(bar=sys.stderr.isatty()):
             model, info = load(
                 spec.folder,
                 dtype=spec.dtype,

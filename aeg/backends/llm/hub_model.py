@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from aeg.backends.loading import one_line
 from aeg.errors import ConfigError, DataError, DependencyError
 
 _INDEX = "model.safetensors.index.json"
@@ -116,25 +114,3 @@ def context_limit(folder: Path) -> int | None:
     except (OSError, ValueError, KeyError) as error:
         raise DataError(f"{folder}: transformers cannot read its config.json ({one_line(error)})") from None
     return position_limit(folder, config.get_text_config())
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keep transformers from reporting on the weights it loads, and from drawing a bar into a log file."""
-    from transformers.utils import logging as hf_logging
-
-    verbosity, bar = hf_logging.get_verbosity(), hf_logging.is_progress_bar_enabled()
-    hf_logging.set_verbosity_error()
-    if not sys.stderr.isatty():
-        hf_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        hf_logging.set_verbosity(verbosity)
-        if bar:
-            hf_logging.enable_progress_bar()
-
-
-def one_line(error: BaseException) -> str:
-    """Return an error's message on one line, at most 200 characters."""
-    return " ".join(str(error).split())[:200]

@@ -24,9 +24,30 @@ _OWN = (
 _SECRET = re.compile(r"key|token|secret|password|signature|^sig$|credential", re.IGNORECASE)
 
 
+@dataclass(frozen=True)
+class Chat(Backend):
+    """Base of backends that ask for chat completions in OpenAI's form, now or by an offline job.
+
+    Attributes:
+        base_url: the endpoint, up to and with `/v1`. No credentials in it.
+        structured: how a schema is asked for: `json_schema` (OpenAI, vLLM, llama.cpp, SGLang), `json_object`, `none`.
+        token_limit: the field for the longest reply; `auto` is `max_completion_tokens` for OpenAI, else `max_tokens`.
+        send_seed: whether the seed is sent; some endpoints refuse it.
+        send_temperature: likewise; some reasoning models refuse it.
+        extra_body: further fields of every request, for example `{chat_template_kwargs: {enable_thinking: false}}`.
+    """
+
+    base_url: str | None = None
+    structured: str = param("json_schema", choices=STRUCTURED)
+    token_limit: str = param("auto", choices=TOKEN_LIMITS)
+    send_seed: bool = True
+    send_temperature: bool = True
+    extra_body: dict[str, Any] = param({})
+
+
 @BACKENDS.register("openai")
 @dataclass(frozen=True)
-class OpenAI(Backend):
+class OpenAI(Chat):
     """Chat completions of an OpenAI-compatible endpoint, many requests at once.
 
     A request is tried again, after the time that the endpoint asks for or an exponential back-off, on HTTP 408,
@@ -34,7 +55,7 @@ class OpenAI(Backend):
     credit end the run; so do `give_up_after` requests in a row without a reply.
 
     Attributes:
-        base_url: up to and with `/v1`; None is OpenAI's own. No credentials in it. A query is sent along.
+        base_url: as in `Chat`, like whatever is not named here; None is OpenAI's own. A query is sent along.
         api_key_env: the environment variable that holds the key. An endpoint other than OpenAI's may need none.
             Whoever holds an OpenAI key in that variable and talks to another server should name another variable.
         max_concurrency: requests under way at once.
@@ -44,11 +65,6 @@ class OpenAI(Backend):
         backoff_base, backoff_cap: seconds; see `aeg.backends.llm.retry.Backoff`.
         longest_wait: seconds that a Retry-After is honoured for at most.
         give_up_after: so many requests in a row that failed for want of a reply end the run.
-        structured: how a schema is asked for: `json_schema` (OpenAI, vLLM, llama.cpp, SGLang), `json_object`, `none`.
-        token_limit: the field for the longest reply; `auto` is `max_completion_tokens` for OpenAI, else `max_tokens`.
-        send_seed: whether the seed is sent; some endpoints refuse it.
-        send_temperature: likewise; some reasoning models refuse it.
-        extra_body: further fields of every request, for example `{chat_template_kwargs: {enable_thinking: false}}`.
 
     Raises:
         ConfigError: if a field is out of range, or a key stands in `base_url` or in `api_key_env`.
@@ -59,7 +75,6 @@ class OpenAI(Backend):
         ('http://127.0.0.1:8000/v1', 'max_tokens')
     """
 
-    base_url: str | None = None
     api_key_env: str = "OPENAI_API_KEY"
     max_concurrency: int = param(32, ge=1)
     requests_per_minute: float | None = param(None, gt=0)
@@ -70,11 +85,6 @@ class OpenAI(Backend):
     backoff_cap: float = param(60.0, ge=0)
     longest_wait: float = param(120.0, ge=0)
     give_up_after: int = param(100, ge=1)
-    structured: str = param("json_schema", choices=STRUCTURED)
-    token_limit: str = param("auto", choices=TOKEN_LIMITS)
-    send_seed: bool = True
-    send_temperature: bool = True
-    extra_body: dict[str, Any] = param({})
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -15,7 +15,7 @@ import torch
 
 from aeg.backends.llm.base import Failure, Reply
 from aeg.backends.llm.chat_model import ChatModel, ModelSpec, Prepared
-from aeg.backends.llm.hub_model import one_line
+from aeg.backends.loading import one_line
 from aeg.errors import AegError
 
 logger = logging.getLogger(__name__)

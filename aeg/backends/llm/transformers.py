@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aeg.backends.llm.base import BACKENDS, Backend, Failure, Message, Reply, Request, Session
-from aeg.backends.llm.hub_model import content_hash, context_limit, load_tokenizer, locate_chat_model, one_line
+from aeg.backends.llm.hub_model import content_hash, context_limit, load_tokenizer, locate_chat_model
+from aeg.backends.loading import one_line
 from aeg.config.ranges import param
 from aeg.errors import ConfigError, DeviceError
 
