@@ -10,8 +10,8 @@ import os
 import socket
 import sys
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.machinery import ModuleSpec
@@ -19,11 +19,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from aeg.claims import Claim, follower
 from aeg.core.atomic import replacing
 from aeg.errors import DataError
+from aeg.plugins import PREFIX as PLUGIN
 
 FORMAT = 1
 MANIFEST = "manifest.json"
+CLAIM = "claim"
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,27 @@ class Artifact:
         """
         content = {"stage": self.stage, "format": FORMAT, "inputs": self.inputs, "facts": facts}
         write_text(self.path / MANIFEST, json.dumps(content, indent=1, sort_keys=True, default=str) + "\n")
+
+    @contextmanager
+    def claimed(self, report: Callable[[str], None] | None = None) -> Iterator[None]:
+        """Hold the claim to make the artifact for the block, unless it is complete when the block begins.
+
+        Whoever else is at it is waited for. The block must look at `complete` itself, and build where it is not. Two
+        that build in spite of it (see `aeg.claims`) write the same files by rename.
+
+        Args:
+            report: told whom one waits for.
+
+        Raises:
+            DataError: if the folder cannot be written.
+        """
+        claim = Claim(self.path / CLAIM, report, f"{self.stage} {self.fingerprint[:8]}")
+        try:
+            if not follower() and claim.acquire(done=lambda: self.complete) and self.complete:
+                claim.release()
+            yield
+        finally:
+            claim.release()
 
     def facts(self) -> dict[str, Any]:
         """Return what `finish` was given."""
@@ -142,11 +166,16 @@ def code_hash(*parts: ModuleType | object) -> str:
         if path is not None:
             files[name] = path
             waiting.extend(_imported(path))
-    return fingerprint([[name, file_hash(files[name])] for name in sorted(files)])
+    return fingerprint(sorted([_called(name), file_hash(path)] for name, path in files.items()))
+
+
+def _called(module: str) -> str:
+    """A module's name; a plugin file's without the hash of its path, as it is the same wherever it lies."""
+    return module.rpartition("_")[0] if module.startswith(PLUGIN) else module
 
 
 _NO_RESULT = (
-    *("aeg.config.", "aeg.registry", "aeg.errors", "aeg.core.progress", "aeg.artifacts"),
+    *("aeg.config.", "aeg.registry", "aeg.errors", "aeg.core.progress", "aeg.artifacts", "aeg.backends.memory"),
     *(f"aeg.backends.llm.{name}" for name in ("cache", "ledger", "lines", "sender")),
 )
 

@@ -16,7 +16,7 @@ from aeg.core.keys import atom_text
 from aeg.core.text import content_stems, sentences
 from aeg.errors import DataError
 from aeg.evaluation import EvidenceMeasure
-from aeg.evaluation.idf import Idf
+from aeg.core.idf import Idf
 from aeg.evaluation.reading import Portion, Reader
 
 

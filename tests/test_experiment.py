@@ -57,9 +57,13 @@ def test_every_method_and_baseline_is_measured(outcome):
         assert row.n > 0
 
 
-def test_the_graph_finds_what_the_seeds_alone_do_not(outcome):
-    assert value(outcome, "ppr", "recall@10") > value(outcome, "none", "recall@10") + 0.05
-    assert value(outcome, "ppr", "recall@10") > value(outcome, "dense_passages", "recall@10")
+def test_the_graph_finds_what_the_seeds_alone_do_not(artifacts, outcome, tmp_path):
+    methods = "propagation=[{name: ppr}, {name: none}]"
+    plain = run_quickstart(artifacts, tmp_path, methods, "retrieval.mix=null", "evaluation.baselines=[dense_passages]")
+    assert value(plain, "ppr", "recall@10") > value(plain, "none", "recall@10") + 0.05
+    assert value(plain, "ppr", "recall@10") > value(plain, "dense_passages", "recall@10")
+    for metric in ("recall@5", "recall@10", "evidence_coverage@256", "evidence_coverage@1024"):
+        assert value(outcome, "ppr", metric) > value(outcome, "dense_passages", metric)
     assert value(outcome, "ppr", "evidence_coverage@1024") > value(outcome, "dense_atoms", "evidence_coverage@1024")
     assert value(outcome, "ppr", "recall@10") > 0.9
 
@@ -88,7 +92,8 @@ def test_the_results_have_rankings_and_traces(outcome):
     for trace in traces:
         assert len(trace["entities"]) == len(trace["entity_weights"]) == len(trace["mentions"])
         assert trace["entity_mass"] + trace["atom_mass"] == pytest.approx(1)
-        assert trace["entity_mass"] == pytest.approx(0.7 if trace["entities"] else 0.0, abs=1e-6)
+        low, high = (0.5, 1.0) if trace["entities"] else (0.0, 0.0)  # by the trust in the links
+        assert low - 1e-6 <= trace["entity_mass"] <= high + 1e-6
     unlinked = {row["question_id"] for row in rows if "fallback" in row["flags"]}
     assert unlinked == {row["question_id"] for row in rows if not row["effective"][0]["entities"]} != set()
     assert 0 <= dict(ppr["metrics"])["recall@5"] <= 1
@@ -184,7 +189,7 @@ def test_another_system_s_run_enters_the_table(artifacts, outcome, tmp_path):
 
 
 def test_seeds_of_one_entry_can_differ(artifacts, outcome, tmp_path):
-    entries = "[{name: ppr}, {name: ppr, label: atoms, seeds: {atom_share: 1.0}}]"
+    entries = "[{name: ppr}, {name: ppr, label: atoms, seeds: {balance: share, atom_share: 1.0}}]"
     found = run_quickstart(artifacts, tmp_path, f"propagation={entries}", "evaluation.baselines=[]")
     rows = pq.read_table(found.folder / "results.parquet", columns=["method", "units"]).to_pylist()
     ranked = {name: [row["units"] for row in rows if row["method"] == name] for name in ("ppr", "atoms")}
@@ -192,7 +197,7 @@ def test_seeds_of_one_entry_can_differ(artifacts, outcome, tmp_path):
     traced = pq.read_table(found.folder / "results.parquet", columns=["method", "effective"]).to_pylist()
     shares = {name: {row["effective"][0]["atom_mass"] for row in traced if row["method"] == name} for name in ranked}
     assert shares["atoms"] == {1.0}
-    assert min(shares["ppr"]) == pytest.approx(0.3)
+    assert 0 < min(shares["ppr"]) < 0.5
 
 
 def test_a_run_folder_that_cannot_be_made_is_told(artifacts, outcome, tmp_path):

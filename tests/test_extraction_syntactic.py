@@ -15,7 +15,7 @@ from aeg.core.records import ExtractedAtom, Extraction, Passage
 from aeg.errors import AegError, ConfigError, DataError, DependencyError
 from aeg.extraction import EXTRACTORS, Syntactic
 from aeg.extraction.abbreviations import abbreviations
-from aeg.extraction.sentences import base_title
+from aeg.core.titles import base_title
 from aeg.extraction.workers import ordered_map
 
 pytest.importorskip("spacy")

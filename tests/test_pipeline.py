@@ -205,7 +205,7 @@ def test_two_wiki_without_a_language_model_meets_its_figure(data_root, tmp_path)
     from aeg.query.seeds import build_seeds
     from aeg.retrieval.search import DocumentMap, retrieve
 
-    config = load_config("two_wiki")
+    config = load_config("methods/two_wiki")
     corpus = CORPORA.from_spec(config.corpus, "corpus").load(data_root)
     queries = sample(corpus.queries, 60, 0)
     # Gold passages and every 12th other, so that the test stays short.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,8 @@ from aeg.config.merge import into_dataclass
 from aeg.config.schema import ExperimentConfig
 from aeg.errors import ConfigError, DataError, nearest
 
+SECTIONS = ("sweep", "paper", "expected")  # of a file, beside the config of a run
+
 
 def load_config(path: str | Path | None, overrides: Sequence[str] = ()) -> ExperimentConfig:
     """Return the config of a YAML file with `key.sub=value` overrides merged over it.
@@ -22,12 +25,14 @@ def load_config(path: str | Path | None, overrides: Sequence[str] = ()) -> Exper
     Args:
         path: a YAML file, or the name of one that ships with the package (`configs/quickstart.yaml` or
             `quickstart`); None starts from the defaults. `extends: NAME` in a file (or a list of names) merges
-            the file over other ones, for instance `extends: presets/paper_equation`.
+            the file over other ones, for instance `extends: preset/paper`. The sections `paper` and
+            `expected`, which say what a run is compared with, are left out.
         overrides: `key.sub=value`, values as in YAML; `propagation.0.restart=0.1` reaches into a list. Setting
             the `name` of a method's section to another one drops the other method's parameters.
 
     Raises:
-        ConfigError: on broken YAML (with its line), an unknown key, or a value of the wrong type or range.
+        ConfigError: on broken YAML (with its line), an unknown key, a value of the wrong type or range, or a
+            section `sweep`: then the file is a list of runs, which `aeg.experiment.sweep` expands.
         DataError: if there is no such file.
 
     Example:
@@ -38,12 +43,29 @@ def load_config(path: str | Path | None, overrides: Sequence[str] = ()) -> Exper
         ...
         aeg.errors.ConfigError: devise: unknown key. Did you mean 'device'? Available: ...
     """
-    return _overridden(OmegaConf.create({}) if path is None else _with_bases(find_config(path), ()), overrides)
+    tree = OmegaConf.create({}) if path is None else file_tree(find_config(path))
+    if "sweep" in taken(tree):
+        raise ConfigError(
+            f"{path}: has a section 'sweep', so it is not one run but a list; run it with "
+            f"`python -m experiments.ablate {path}`"
+        )
+    return _overridden(tree, overrides)
 
 
 def restored(values: Mapping[str, Any], overrides: Sequence[str] = ()) -> ExperimentConfig:
     """Return the config that `to_plain` gave, with overrides merged over it; raises as `load_config` does."""
     return _overridden(OmegaConf.create(dict(values)), overrides)
+
+
+def from_tree(tree: DictConfig) -> ExperimentConfig:
+    """Return the config of a merged tree; raises as `load_config` does."""
+    return into_dataclass(ExperimentConfig, _plain(tree))
+
+
+def taken(tree: DictConfig) -> dict[str, Any]:
+    """Take the sections out of a tree that are no part of one run's config, and return them as plain values."""
+    there = [name for name in SECTIONS if name in tree]
+    return {name: _plain(OmegaConf.create({"it": tree.pop(name)}))["it"] for name in there}
 
 
 def find_config(path: str | Path) -> Path:
@@ -55,15 +77,20 @@ def find_config(path: str | Path) -> Path:
     given = Path(path)
     if given.is_file():
         return given
-    shipped = {
-        file.relative_to(folder).with_suffix("").as_posix(): file
-        for folder in _shipped_folders()
-        for file in sorted(folder.rglob("*.yaml"))
-    }
+    shipped = shipped_configs()
     name = given.as_posix().removeprefix("configs/").removesuffix(".yaml")
     if name in shipped:
         return shipped[name]
     raise DataError(f"{path}: no such config file. {nearest(name, shipped)}")
+
+
+def shipped_configs() -> dict[str, Path]:
+    """Return the configs that ship with the package by name, such as `paper/defaults`."""
+    return {
+        file.relative_to(folder).with_suffix("").as_posix(): file
+        for folder in _shipped_folders()
+        for file in sorted(folder.rglob("*.yaml"))
+    }
 
 
 def read_yaml(path: Path) -> DictConfig:
@@ -83,7 +110,7 @@ def read_yaml(path: Path) -> DictConfig:
 
 def to_plain(config: ExperimentConfig) -> dict[str, Any]:
     """Return the config as plain values, every default written out, for manifests."""
-    return _plain(OmegaConf.structured(config))
+    return {name: _as_plain(value) for name, value in dataclasses.asdict(config).items()}
 
 
 def data_root(config: ExperimentConfig) -> Path | None:
@@ -92,23 +119,56 @@ def data_root(config: ExperimentConfig) -> Path | None:
     return Path(given).expanduser() if given else None
 
 
+def _as_plain(value: Any) -> Any:
+    """A value without tuples, as JSON and YAML have none."""
+    if isinstance(value, Mapping):
+        return {key: _as_plain(of) for key, of in value.items()}
+    return [_as_plain(of) for of in value] if isinstance(value, list | tuple) else value
+
+
 def _overridden(tree: DictConfig, overrides: Sequence[str]) -> ExperimentConfig:
     for override in overrides:
-        _apply(tree, override)
-    return into_dataclass(ExperimentConfig, _plain(tree))
+        set_value(tree, *parsed(override))
+    return from_tree(tree)
 
 
-def _with_bases(path: Path, above: tuple[Path, ...]) -> DictConfig:
+def file_tree(path: Path, under: DictConfig | None = None, above: tuple[Path, ...] = ()) -> DictConfig:
+    """Return a file merged over what it extends.
+
+    Args:
+        path: the file.
+        under: a layer between the bases and the own keys of the file that has a section `sweep` (the lowest of those
+            that `path` extends, else `path` itself).
+        above: the files that extend this one.
+
+    Raises:
+        ConfigError: on broken YAML, or a file that extends itself.
+        DataError: if a file is missing.
+    """
     if path in above:
         raise ConfigError(f"{path}: extends itself, by way of {' -> '.join(p.name for p in above)}")
     tree = read_yaml(path)
     names = tree.pop("extends", None) or []
-    bases = [_with_bases(_base(name, path), (*above, path)) for name in ([names] if isinstance(names, str) else names)]
+    files = [base_file(name, path) for name in ([names] if isinstance(names, str) else names)]
+    bases = [file_tree(file, None, (*above, path)) for file in files]
+    if under is not None:
+        if any("sweep" in base for base in bases):
+            bases = [
+                file_tree(file, under, (*above, path)) if "sweep" in base else base
+                for file, base in zip(files, bases, strict=True)
+            ]
+        else:
+            bases.append(under)
     merged = OmegaConf.create({})
     for layer in (*bases, tree):
-        _drop_renamed(merged, layer)
-        merged = OmegaConf.merge(merged, layer)  # type: ignore[assignment]
+        merged = laid_over(merged, layer)
     return merged
+
+
+def laid_over(below: DictConfig, above: DictConfig) -> DictConfig:
+    """Return two trees merged; where `above` names another method in a section, nothing of the other's is left."""
+    _drop_renamed(below, above)
+    return OmegaConf.merge(below, above)  # type: ignore[return-value]
 
 
 def _drop_renamed(below: DictConfig, above: DictConfig) -> None:
@@ -125,8 +185,8 @@ def _drop_renamed(below: DictConfig, above: DictConfig) -> None:
             _drop_renamed(old, new)
 
 
-def _base(name: str, path: Path) -> Path:
-    """A base named relative to the file that extends it, or a shipped one."""
+def base_file(name: str, path: Path) -> Path:
+    """Return a base named relative to the file that extends it, or a shipped one."""
     beside = path.parent / name
     return next((file for file in (beside, beside.with_suffix(".yaml")) if file.is_file()), None) or find_config(name)
 
@@ -143,14 +203,31 @@ def _plain(tree: DictConfig) -> dict[str, Any]:
         raise ConfigError(str(error).split("\n")[0]) from None
 
 
-def _apply(tree: DictConfig, override: str) -> None:
+def parsed(override: str) -> tuple[str, Any]:
+    """Return key and value of an override.
+
+    Raises:
+        ConfigError: if it is no `key.sub=value`, with a YAML value.
+
+    Example:
+        >>> parsed("seeds=[0, 1]")
+        ('seeds', [0, 1])
+    """
     key, sign, text = override.partition("=")
     if not sign or not key:
         raise ConfigError(f"override {override!r}: expected key.sub=value")
     try:
-        value = yaml.safe_load(text)
+        return key, yaml.safe_load(text)
     except yaml.YAMLError:
         raise ConfigError(f"override {override!r}: {text!r} is not a YAML value; quote it") from None
+
+
+def set_value(tree: DictConfig, key: str, value: Any) -> None:
+    """Set `key.sub`, also inside lists; another `name` drops the other method's parameters.
+
+    Raises:
+        ConfigError: if an index is past the end of its list, or the key cannot be reached.
+    """
     section, _, last = key.rpartition(".")
     try:
         if section and last == "name":
@@ -161,7 +238,7 @@ def _apply(tree: DictConfig, override: str) -> None:
         _check_index(tree, key)
         OmegaConf.update(tree, key, value, merge=False)
     except OmegaConfBaseException as error:
-        raise ConfigError(f"override {override!r}: {str(error).splitlines()[0]}") from None
+        raise ConfigError(f"override {key}={value!r}: {str(error).splitlines()[0]}") from None
 
 
 def _check_index(tree: DictConfig, key: str) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any, TypeVar, get_type_hints
 
-from omegaconf import OmegaConf
+from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from aeg.errors import ConfigError, nearest
@@ -80,11 +81,25 @@ def _section(default: Any, value: Mapping[str, Any], path: str) -> Any:
     return dict(value) if renamed else {**default, **value}
 
 
+@cache
+def _part(cls: type[Any], given: tuple[str, ...]) -> Any:
+    """A dataclass of the fields that are given, or must be: OmegaConf takes long over those with a default."""
+    hints = get_type_hints(cls)
+    needed = [spec.name for spec in dataclasses.fields(cls) if _needed(spec) and spec.name not in given]
+    fields = [(name, hints[name], dataclasses.field(default=MISSING)) for name in (*given, *needed)]
+    return dataclasses.make_dataclass(cls.__name__, fields)
+
+
+def _needed(spec: dataclasses.Field[Any]) -> bool:
+    missing = dataclasses.MISSING
+    return spec.init and spec.default is missing and spec.default_factory is missing
+
+
 def _merged(cls: type[T], plain: dict[str, Any], ready: dict[str, Any], where: str) -> T:
     try:
-        merged = OmegaConf.merge(OmegaConf.structured(cls), plain)
-        instance: Any = OmegaConf.to_object(merged)
-        return dataclasses.replace(instance, **ready)
+        part = _part(cls, tuple(plain))
+        typed: Any = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(part), plain))
+        return cls(**{spec.name: getattr(typed, spec.name) for spec in dataclasses.fields(part)}, **ready)
     except ConfigError as error:
         raise ConfigError(join_key(where, str(error))) from None
     except OmegaConfBaseException as error:

@@ -9,6 +9,7 @@ from aeg.config.accuracy import AccuracyConfig
 from aeg.config.evidence import EvidenceConfig
 from aeg.config.llm import LLMConfig
 from aeg.config.ranges import Checked, param
+from aeg.config.tracking import TrackingConfig
 from aeg.errors import ConfigError
 
 
@@ -64,20 +65,28 @@ class SeedsConfig(Checked):
     """The personalisation π ∝ α · r_atom + r_ent (paper, eq. 5 and 6) and its variants.
 
     Attributes:
-        balance: `share` scales the two parts to fixed shares; `alpha` adds α · r_atom to r_ent as they are.
+        balance: `share` scales the two parts to fixed shares; `trust` gives atoms `atom_share` · (1 − τ), which falls
+            with the share τ of the question's content that its links name; `alpha` adds α · r_atom to r_ent.
         alpha: α of eq. 5.
         entity_weight: factor of r_ent with `balance: alpha` (1 in eq. 5).
-        atom_share: share of the seed mass on atoms with `balance: share`.
+        atom_share: share of the seed mass on atoms with `balance: share`; its most with `trust`.
         atom_top_k: atoms that are seeded, by similarity; null seeds all of them, as the published code does.
+        lexical_share: share of the atoms' mass that goes to the `atom_top_k` best atoms by BM25.
         fallback_top_k: nearest atoms that seed a query without any linked entity.
     """
 
-    balance: str = param("share", choices=("share", "alpha"))
+    balance: str = param("share", choices=("share", "trust", "alpha"))
     alpha: float = param(0.1, ge=0)
     entity_weight: float = param(1.0, gt=0)
     atom_share: float = param(0.3, ge=0, le=1)
     atom_top_k: int | None = param(10, ge=1)
+    lexical_share: float = param(0.0, ge=0, le=1)
     fallback_top_k: int = param(30, ge=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.lexical_share and self.atom_top_k is None:
+            raise ConfigError("lexical_share: got one with atom_top_k null, expected a number of atoms to seed")
 
 
 @dataclass(frozen=True)
@@ -91,22 +100,47 @@ class QueryConfig(Checked):
 
 
 @dataclass(frozen=True)
+class MixConfig(Checked):
+    """How propagated scores are mixed with what texts say by themselves (`aeg.retrieval.mixing`).
+
+    Attributes:
+        similarity, passage_similarity, bm25: weights of an atom's cosine, of its passage's and of its BM25 score.
+        document_similarity, document_bm25: weights of a document's cosine and BM25 score.
+        floor: the part of these weights that full trust in the question's links leaves.
+    """
+
+    similarity: float = param(8.0, ge=0)
+    passage_similarity: float = param(4.0, ge=0)
+    bm25: float = param(4.0, ge=0)
+    document_similarity: float = param(4.0, ge=0)
+    document_bm25: float = param(2.0, ge=0)
+    floor: float = param(0.2, ge=0, le=1)
+
+
+@dataclass(frozen=True)
 class RetrievalConfig(Checked):
     """What is kept of the scores.
 
     Attributes:
         top_k: K of eq. 9, the candidate atoms that an effective query brings to the sieve.
         depth: ranked atoms kept of each effective query for evaluation and results; at least `top_k`.
-        passage_score: a passage's score is the best (`max`) or the `sum` of its atoms' scores.
+        passage_score: a passage's score is the best (`max`) or the `sum` of its atoms' scores, or the score of the
+            entity that its title names (`topic`; the best atom's where there is none).
+        mix: mix in similarity and shared words; null ranks by the propagated scores alone.
+        diversity: log-score that an atom loses for repeating one ranked before it; 0 leaves repetitions in.
         passage_top_k: ranked passages kept of each effective query.
         index: nearest-neighbour index over atoms (`flat`, `torch`: exact; `hnsw`, `ivf`: approximate).
+        block: questions whose rankings are kept together while a run is under way; what an interruption loses.
     """
 
     top_k: int = param(25, ge=1)
     depth: int = param(100, ge=1)
-    passage_score: str = param("max", choices=("max", "sum"))
+    passage_score: str = param("max", choices=("max", "sum", "topic"))
+    mix: MixConfig | None = None
+    diversity: float = param(0.0, ge=0)
     passage_top_k: int = param(100, ge=1)
     index: dict[str, Any] = param({"name": "flat"})
+    block: int = param(256, ge=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -159,7 +193,9 @@ class ExperimentConfig(Checked):
         artifacts_dir: folder of cached stages and embeddings, shared by runs.
         device: `auto`, `cpu`, `cuda`, `cuda:N`.
         seeds: seeds of chance, an axis of the run for stochastic methods only.
-        num_questions: size of a sample of the questions; null takes all.
+        questions: which questions: `all`, or half of each file of questions, `even` or `odd` by place, from 0.
+            Develop on `even`; `odd` is opened by `python -m experiments.holdout` only, which keeps a log.
+        num_questions: size of a sample of these questions; null takes all of them.
         sample_seed: picks the sample.
         plugins: modules or files imported before anything is looked up.
         workers: processes for extraction; 0 takes one for each core.
@@ -170,6 +206,7 @@ class ExperimentConfig(Checked):
         sieve, answer: `{name: ..., parameter: ...}` of a registered method.
         answered: labels of the propagation entries and baselines whose rankings go through sieve and answer; null
             takes every propagation entry.
+        tracking: where the run is shown beside its folder.
     """
 
     name: str = "run"
@@ -178,6 +215,7 @@ class ExperimentConfig(Checked):
     artifacts_dir: str = "artifacts"
     device: str = "auto"
     seeds: list[int] = field(default_factory=lambda: [0])
+    questions: str = param("all", choices=("all", "even", "odd"))
     num_questions: int | None = param(None, ge=1)
     sample_seed: int = 0
     plugins: list[str] = field(default_factory=list)
@@ -197,3 +235,4 @@ class ExperimentConfig(Checked):
     answer: dict[str, Any] = param({"name": "none"})
     answered: list[str] | None = None
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    tracking: TrackingConfig = field(default_factory=TrackingConfig)

@@ -12,7 +12,7 @@ import torch
 
 from aeg.core.text import content_words
 from aeg.errors import DataError
-from aeg.evaluation.idf import Idf
+from aeg.core.idf import Idf
 from aeg.evaluation.reading import IntArray, Reader, TokenSpans
 
 Encode = Callable[[list[str]], torch.Tensor]

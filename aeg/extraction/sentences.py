@@ -7,21 +7,10 @@ from typing import Any
 
 from aeg.core.keys import atom_text
 from aeg.core.matching import KeyedText
+from aeg.core.titles import base_title
 
-_PARENTHESIS = re.compile(r"\s*\([^()]*\)\s*$")
 _SUBJECTS = frozenset({"he", "she", "it", "they"})
 _POSSESSIVES = frozenset({"his", "her", "its", "their"})
-
-
-def base_title(title: str) -> str:
-    """Return a document's title without its trailing parenthesis, as the name of what the document is about.
-
-    Example:
-        >>> base_title("Ice Age (2002 film)"), base_title("(Untitled)")
-        ('Ice Age', '(Untitled)')
-    """
-    title = atom_text(title)
-    return _PARENTHESIS.sub("", title) or title
 
 
 def sentence_bounds(doc: Any) -> list[tuple[int, int]]:

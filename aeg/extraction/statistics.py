@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from aeg.core.records import Extraction
 
 
-def statistics(extractions: Sequence[Extraction]) -> dict[str, int]:
+def statistics(extractions: Iterable[Extraction]) -> dict[str, int]:
     """Return totals over all passages: what there is, passages by status, and what was dropped, mapped or split.
 
     Example:
@@ -19,8 +19,37 @@ def statistics(extractions: Sequence[Extraction]) -> dict[str, int]:
         >>> counts["atoms"], counts["passages_quarantined"], counts["passages_without_atoms"]
         (1, 1, 1)
     """
-    found: Counter[str] = Counter()
-    for one in extractions:
+    tally = Tally()
+    for _ in tally.counting(extractions):
+        pass
+    return tally.counts
+
+
+class Tally:
+    """Totals over extractions that pass through.
+
+    Example:
+        >>> tally = Tally()
+        >>> [one.passage_id for one in tally.counting([Extraction("p", ("Ann",))])], tally.counts["entities"]
+        (['p'], 1)
+    """
+
+    def __init__(self) -> None:
+        self._found: Counter[str] = Counter()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The totals so far, by name."""
+        return dict(sorted(self._found.items()))
+
+    def counting(self, extractions: Iterable[Extraction]) -> Iterator[Extraction]:
+        """Yield the extractions, each counted before."""
+        for one in extractions:
+            self._add(one)
+            yield one
+
+    def _add(self, one: Extraction) -> None:
+        found = self._found
         found["passages"] += 1
         found[f"passages_{one.status}"] += 1
         found["atoms"] += len(one.atoms)
@@ -32,7 +61,6 @@ def statistics(extractions: Sequence[Extraction]) -> dict[str, int]:
         found["passages_without_entities"] += not one.entities
         found["passages_split"] += "pieces" in one.counts
         found.update(one.counts)
-    return dict(sorted(found.items()))
 
 
 def described(extractions: Sequence[Extraction]) -> str:
@@ -42,7 +70,11 @@ def described(extractions: Sequence[Extraction]) -> str:
         >>> described([Extraction("p", ("Ann", "Bix")), Extraction("q", status="quarantined")])
         '0.0 atoms, 0.0 triples, 1.0 entities a passage; 2 passages without atoms; 1 quarantined'
     """
-    found = statistics(extractions)
+    return summary(statistics(extractions))
+
+
+def summary(found: Mapping[str, int]) -> str:
+    """Return the same line from what `statistics` gave."""
     count = max(found.get("passages", 0), 1)
     means = ", ".join(f"{found.get(name, 0) / count:.1f} {name}" for name in ("atoms", "triples", "entities"))
     rest = [

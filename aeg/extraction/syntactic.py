@@ -13,6 +13,7 @@ from aeg.config.ranges import param
 from aeg.core.keys import atom_text
 from aeg.core.matching import distinct
 from aeg.core.records import ExtractedAtom, Extraction, Passage
+from aeg.core.titles import base_title
 from aeg.errors import DataError
 from aeg.extraction.abbreviations import abbreviations
 from aeg.extraction.base import EXTRACTORS, Extractor
@@ -24,7 +25,7 @@ from aeg.extraction.relations import (
     dependency_relations,
     title_relations,
 )
-from aeg.extraction.sentences import base_title, self_contained, sentence_bounds
+from aeg.extraction.sentences import self_contained, sentence_bounds
 from aeg.extraction.workers import ordered_map
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Syntactic(Extractor):
         """
         load_pipeline(self.pipeline, self._excluded())
         batches = [passages[start : start + _BATCH] for start in range(0, len(passages), _BATCH)]
-        for done in ordered_map(partial(extract_batch, self), batches, workers):
+        for done in ordered_map(partial(extract_batch, self), batches, min(workers, len(batches))):
             yield from done
 
     def _excluded(self) -> tuple[str, ...]:

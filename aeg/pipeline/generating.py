@@ -18,7 +18,8 @@ from aeg.pipeline.accounts import ANSWERS, SIEVE
 from aeg.pipeline.asking import Pending
 from aeg.pipeline.keeping import Kept, keep
 from aeg.pipeline.ranking import Ranking
-from aeg.pipeline.retrieving import Retriever, Seeding
+from aeg.pipeline.retrieving import Retriever
+from aeg.pipeline.seeding import Seeding
 from aeg.retrieval import evidence as evidence_module
 from aeg.retrieval.baselines import searchable
 from aeg.retrieval.evidence import EvidenceBuilder

@@ -59,17 +59,19 @@ def keep(
         return Kept(_plain(records), counts, time.perf_counter() - started)
     artifact = pipeline.store.artifact(stage, **identity(pipeline, *methods), code=code_hash(*methods, *code), **inputs)
     file = artifact.path / f"{stage}.jsonl"
-    if artifact.complete:
-        facts = artifact.facts()
-        pipeline.accounts.reuse(pipeline.accounts.at, artifact.fingerprint, facts["usage"], facts["seconds"])
-        return Kept(read_lines(file), facts["counts"], facts["seconds"])
-    records, counts = make()
-    lines = [json_line(record) for record in records]
-    seconds = time.perf_counter() - started
-    if pipeline.finished(stage, watch):
-        write_text(file, "".join(lines))
-        pipeline.accounts.made(artifact.fingerprint)
-        artifact.finish(counts=dict(counts), seconds=seconds, usage=watch.usage())
+    with pipeline.claimed(artifact):
+        if artifact.complete:
+            facts = artifact.facts()
+            pipeline.accounts.reuse(pipeline.accounts.at, artifact.fingerprint, facts["usage"], facts["seconds"])
+            return Kept(read_lines(file), facts["counts"], facts["seconds"])
+        started = time.perf_counter()
+        records, counts = make()
+        lines = [json_line(record) for record in records]
+        seconds = time.perf_counter() - started
+        if pipeline.finished(stage, watch):
+            write_text(file, "".join(lines))
+            pipeline.accounts.made(artifact.fingerprint)
+            artifact.finish(counts=dict(counts), seconds=seconds, usage=watch.usage())
     return Kept([json.loads(line) for line in lines], counts, seconds)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -46,9 +47,15 @@ class Ranking:
 
     def save(self, path: Path) -> None:
         """Write the tensors; label, seed, seconds and engine belong to the artifact's manifest."""
-        tensors = {name: getattr(self, name) for name in _TENSORS}
-        tensors |= {f"flag.{name}": flag for name, flag in self.flags.items()}
-        save_tensors(tensors, path)
+        save_tensors(self.all_tensors(), path)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the tensors with a row a question by name, flags left out."""
+        return {name: getattr(self, name) for name in _TENSORS}
+
+    def all_tensors(self) -> dict[str, Tensor]:
+        """Return the tensors as files have them, flags included."""
+        return self.tensors() | {f"flag.{name}": flag for name, flag in self.flags.items()}
 
     @classmethod
     def load(cls, path: Path, method: str, unit: str, seed: int | None, seconds: float, engine: str = "") -> Ranking:
@@ -58,6 +65,13 @@ class Ranking:
             DataError: if the file cannot be read.
         """
         tensors = load_tensors(path, "ranking", "delete its folder and run again")
+        return cls.of(tensors, method, unit, seed, seconds, engine)
+
+    @classmethod
+    def of(
+        cls, tensors: Mapping[str, Tensor], method: str, unit: str, seed: int | None, seconds: float, engine: str = ""
+    ) -> Ranking:
+        """Return the ranking of the tensors that `all_tensors` gave."""
         flags = {name.removeprefix("flag."): t for name, t in tensors.items() if name.startswith("flag.")}
         found = {name: tensors[name] for name in _TENSORS}
         return cls(method=method, unit=unit, seed=seed, **found, flags=flags, seconds=seconds, engine=engine)

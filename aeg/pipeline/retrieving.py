@@ -5,71 +5,43 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from aeg.artifacts import code_hash, fingerprint
+from aeg.artifacts import Artifact, code_hash
 from aeg.config.schema import SeedsConfig
+from aeg.core.bm25 import Bm25
+from aeg.core.idf import Idf
 from aeg.core.operator import Operator
 from aeg.core.progress import progress
-from aeg.core.records import EffectiveQuery, Query
+from aeg.core.records import Query
 from aeg.core.seeds import Seeds
 from aeg.errors import DataError
 from aeg.graph import AtomEntityGraph, operator, typed_operators, weights
+from aeg.graph import topics as graph_topics
+from aeg.graph.topics import topics
 from aeg.pipeline.accounts import RETRIEVAL
+from aeg.pipeline.blocks import Block, blocks, joined
 from aeg.pipeline.keeping import spec
+from aeg.pipeline.memory import check_graph
 from aeg.pipeline.methods import LabelledMethod
 from aeg.pipeline.ranking import Ranking, per_question
+from aeg.pipeline.ranking_job import RankingJob
+from aeg.pipeline.seeding import Seeding
 from aeg.pipeline.stages import Pipeline
-from aeg.propagation.base import Context, Info
+from aeg.propagation.base import Context, Info, Propagation
 from aeg.query import seeds as query_seeds
-from aeg.query.links import Links
-from aeg.query.seeds import SeedTrace, build_seeds, query_keys
+from aeg.query import trust as query_trust
+from aeg.query.seeds import SeedTrace, build_seeds
+from aeg.query.trust import trust
 from aeg.retrieval import search as search_module
-from aeg.retrieval.baselines import bm25, dense, searchable
+from aeg.retrieval.baselines import best_texts, bm25, dense, searchable
 from aeg.retrieval.merge import merge_effective
+from aeg.retrieval.mixing import Mixed, Mixing
 from aeg.retrieval.search import DocumentMap, retrieve, united
-
-
-@dataclass(frozen=True, eq=False)
-class Seeding:
-    """The questions of a corpus, ready to be propagated.
-
-    Attributes:
-        queries: the questions, ordered by id.
-        effective: their effective queries.
-        of_query: int64 [effective], rows of `queries`.
-        embeddings: [effective, d].
-        links: linked entities of each effective query.
-        seconds: wall time of embedding and linking.
-        seeded: the seeds and what they are made of, by balance, as far as they were asked for.
-    """
-
-    queries: Sequence[Query]
-    effective: Sequence[EffectiveQuery]
-    of_query: Tensor
-    embeddings: Tensor
-    links: Links
-    seconds: float
-    seeded: dict[SeedsConfig, tuple[Seeds, SeedTrace]] = field(default_factory=dict)
-
-    @cached_property
-    def keys(self) -> Tensor:
-        """A stable number of each effective query, int64 [effective]."""
-        return query_keys(self.effective)
-
-    @cached_property
-    def fingerprints(self) -> dict[str, str]:
-        """Fingerprints of the questions, their effective queries and links, the same for every method."""
-        return {
-            "queries": fingerprint([(query.id, query.question) for query in self.queries]),
-            "effective": fingerprint([dataclasses.astuple(query) for query in self.effective]),
-            "links": self.links.digest(),
-        }
 
 
 class Retriever:
@@ -78,9 +50,11 @@ class Retriever:
     def __init__(self, pipeline: Pipeline, graph: AtomEntityGraph, graph_fingerprint: str) -> None:
         self.pipeline, self.graph, self.graph_fingerprint = pipeline, graph, graph_fingerprint
         self.config = pipeline.config
+        check_graph(graph, pipeline.device)
         self.operator: Operator = operator(graph, self.config.operator).to(pipeline.device)
         how = self.config.retrieval.passage_score
-        self.documents = DocumentMap(graph.atoms, graph.passages, how, pipeline.device)
+        about = topics(graph) if how == "topic" else None
+        self.documents = DocumentMap(graph.atoms, graph.passages, how, pipeline.device, about)
         if graph.atoms.embeddings is None:
             raise DataError("the graph has no embeddings; build the index again with an encoder")
         self.index = pipeline.methods.index.build(graph.atoms.embeddings, pipeline.device)
@@ -101,6 +75,32 @@ class Retriever:
         whole = torch.cat(tables) if tables else torch.zeros(0, 0)
         return whole.to(self.pipeline.device) if len(whole) == self.graph.num_nodes else None
 
+    @cached_property
+    def idf(self) -> Idf:
+        """What each stemmed word tells, over the graph's passages."""
+        return Idf.of(searchable(passage) for passage in self.graph.passages)
+
+    @cached_property
+    def atom_words(self) -> Bm25:
+        """BM25 over the atoms."""
+        return Bm25(self.graph.atoms.texts, device=self.pipeline.device)
+
+    @cached_property
+    def mixing(self) -> Mixing | None:
+        """What mixes similarity and words into scores; None where the config leaves them out."""
+        mix = self.config.retrieval.mix
+        if mix is None:
+            return None
+        documents = self.documents
+        graph, device = self.graph, self.pipeline.device
+        return Mixing(mix, graph.atoms, graph.passages, documents.of_passage, len(documents.ids), device)
+
+    def mixed(self, seeding: Seeding) -> Mixed | None:
+        """Return what mixes the scores of these questions; None where the config leaves them as propagated."""
+        if self.mixing is None or seeding.trust is None:
+            return None
+        return self.mixing.of([item.text for item in seeding.effective], seeding.embeddings, seeding.trust)
+
     def seeding(self, queries: Sequence[Query]) -> Seeding:
         """Embed and link the questions, and seed them by the config's balance."""
         with self.pipeline.accounts.module(RETRIEVAL):
@@ -113,7 +113,9 @@ class Retriever:
         embeddings = pipeline.encoder.encode([item.text for item in effective], kind="query")
         links = pipeline.methods.linking.link(effective, self.graph.entities, pipeline.encoder)
         of_query = torch.tensor([item.query for item in effective], dtype=torch.int64)
-        seeding = Seeding(queries, effective, of_query, embeddings, links, time.perf_counter() - started)
+        trusted = trust(effective, links, self.idf) if self._needs_trust() else None
+        seconds = time.perf_counter() - started
+        seeding = Seeding(queries, effective, of_query, embeddings, links, seconds, trusted)
         _, trace = self.seeds(seeding, self.config.query.seeds)
         counts = {name: int(flag.sum()) for name, flag in trace.flags.items()}
         pipeline.counts["seeds"] = {"effective_queries": len(effective), **counts}
@@ -123,30 +125,49 @@ class Retriever:
         )
         return seeding
 
+    def _needs_trust(self) -> bool:
+        balances = [self.config.query.seeds, *(item.seeds for item in self.pipeline.methods.propagation)]
+        return self.mixing is not None or any(seeds.balance == "trust" for seeds in balances)
+
     def seeds(self, seeding: Seeding, config: SeedsConfig) -> tuple[Seeds, SeedTrace]:
         """Return the seeds by one balance, and what they are made of."""
         if config not in seeding.seeded:
             atoms, entities = self.graph.atoms, self.graph.entities
+            words = None
+            if config.lexical_share:
+                texts = [item.text for item in seeding.effective]
+                words = best_texts(self.atom_words, texts, config.atom_top_k or 1)
             seeding.seeded[config] = build_seeds(
-                seeding.links, atoms, entities, seeding.embeddings, config, self.index, seeding.keys
+                *(seeding.links, atoms, entities, seeding.embeddings, config, self.index, seeding.keys),
+                trust=seeding.trust,
+                words=words,
             )
         return seeding.seeded[config]
 
     def rankings(self, seeding: Seeding) -> list[Ranking]:
-        """Rank by every propagation method of the config, then by every baseline."""
+        """Rank by every propagation method of the config, block of questions by block, then by every baseline."""
         jobs = [
-            (item, seed)
+            RankingJob(self, item, seeding, seed)
             for item in self.pipeline.methods.propagation
             for seed in (self.config.seeds if item.method.stochastic else [None])
         ]
         with self.pipeline.accounts.module(RETRIEVAL):
-            found = [self.propagated(item, seeding, seed) for item, seed in progress(jobs, len(jobs), "propagation")]
+            parts = self.blocks(seeding)
+            for block in progress(parts, len(parts), "propagation", "block"):
+                for job in jobs:
+                    job.rank(block)
+                self.pipeline.advanced(block.last, len(seeding.queries))
+            found = [job.finished() for job in jobs]
             return found + [self.baseline(name, seeding) for name in self.config.evaluation.baselines]
 
-    def propagated(self, item: LabelledMethod, seeding: Seeding, seed: int | None) -> Ranking:
-        """Rank by one propagation method (cached)."""
+    def blocks(self, seeding: Seeding) -> list[Block]:
+        """Return the questions in blocks of the config's size."""
+        return blocks(seeding.of_query, len(seeding.queries), self.config.retrieval.block)
+
+    def artifact(self, item: LabelledMethod, seeding: Seeding, seed: int | None) -> Artifact:
+        """Return the artifact of a propagation method's ranking."""
         config = self.config
-        artifact = self.pipeline.store.artifact(
+        return self.pipeline.store.artifact(
             "ranking",
             graph=self.graph_fingerprint,
             **seeding.fingerprints,
@@ -158,41 +179,55 @@ class Retriever:
             method=[item.name, spec(item.method), seed],
             code=code_hash(item.method, *_SCORING_CODE),
         )
-        file = artifact.path / "ranking.safetensors"
-        if artifact.complete:
-            facts = artifact.facts()
-            self.pipeline.accounts.reuse(RETRIEVAL, artifact.fingerprint, {"rows": []}, facts["seconds"])
-            return Ranking.load(file, item.label, "atom", seed, **facts)
-        ranking = self.rank(item, seeding, seed)
-        ranking.save(file)
-        self.pipeline.accounts.made(artifact.fingerprint)
-        artifact.finish(seconds=ranking.seconds, engine=ranking.engine)
-        return ranking
 
     def rank(self, item: LabelledMethod, seeding: Seeding, seed: int | None) -> Ranking:
         """Rank by one propagation method; nothing is read from or written to disk."""
+        method = self.settled(item, seeding)
+        return joined([self.rank_block(item, method, seeding, seed, block) for block in self.blocks(seeding)])
+
+    def settled(self, item: LabelledMethod, seeding: Seeding) -> Propagation:
+        """Return a method as it runs for these questions, whatever blocks they come in."""
+        return item.method.settled(self.operator, self.seeds(seeding, item.seeds)[0], len(self.graph.atoms))
+
+    def rank_block(
+        self, item: LabelledMethod, method: Propagation, seeding: Seeding, seed: int | None, block: Block
+    ) -> Ranking:
+        """Rank one block of questions by one propagation method.
+
+        Args:
+            item: the config's entry.
+            method: what `settled` gave for it.
+            seeding: of all questions.
+            seed: of chance; None for a deterministic method.
+            block: which questions.
+        """
+        part = slice(block.start, block.stop)
         context = Context(
             seed=seed or 0,
-            operators=self.operators if "operators" in item.method.wants else {},
-            features=self.features if "features" in item.method.wants else None,
-            query_embeddings=seeding.embeddings,
+            operators=self.operators if "operators" in method.wants else {},
+            features=self.features if "features" in method.wants else None,
+            query_embeddings=seeding.embeddings[part],
             ranked=self.config.retrieval.depth,
         )
-        questions = len(seeding.queries)
+        questions, of_query = block.last - block.first, seeding.of_query[part] - block.first
         seeds, trace = self.seeds(seeding, item.seeds)
+        mixed = self.mixed(seeding)
         found = retrieve(
-            item.method,
+            method,
             self.operator,
-            seeds,
-            seeding.of_query,
+            seeds.part(block.start, block.stop),
+            of_query,
             questions,
             self.documents,
             len(self.graph.atoms),
             self.config.retrieval,
             context,
+            None if mixed is None else mixed.part(block.start, block.stop),
+            self.graph.atoms.embeddings,
         )
         info = Info.join(found.infos)
-        flags = {"not_converged": ~info.converged, **info.flags, **trace.flags}
+        flags = {"not_converged": ~info.converged, **info.flags}
+        flags |= {name: flag[part] for name, flag in trace.flags.items()}
         return Ranking(
             item.label,
             "atom",
@@ -203,9 +238,9 @@ class Retriever:
             found.document_scores,
             found.candidates,
             found.candidate_scores,
-            per_question(info.iterations, seeding.of_query, questions),
-            per_question(info.residual, seeding.of_query, questions),
-            {name: per_question(flag.cpu(), seeding.of_query, questions) for name, flag in flags.items()},
+            per_question(info.iterations, of_query, questions),
+            per_question(info.residual, of_query, questions),
+            {name: per_question(flag.cpu(), of_query, questions) for name, flag in flags.items()},
             found.seconds,
             info.engine,
         )
@@ -268,4 +303,4 @@ class Retriever:
         )
 
 
-_SCORING_CODE: tuple[Any, ...] = (query_seeds, search_module, weights)
+_SCORING_CODE: tuple[Any, ...] = (query_seeds, query_trust, search_module, weights, graph_topics)

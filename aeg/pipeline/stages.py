@@ -7,6 +7,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ import torch
 
 from aeg import graph as graph_stage
 from aeg.artifacts import Artifact, Store, code_hash, file_hash, fingerprint, write_text
-from aeg.backends.device import resolve_device
+from aeg.backends.device import choose_device
 from aeg.backends.llm.asker import Asker
 from aeg.config.load import data_root
 from aeg.config.schema import ExperimentConfig
@@ -31,13 +32,19 @@ from aeg.graph import AtomEntityGraph
 from aeg.pipeline.accounts import CONSTRUCTION, DECOMPOSITION, Accounts, Watch, added
 from aeg.pipeline.asking import Askers
 from aeg.pipeline.keeping import identity, json_line, keep, read_lines
+from aeg.pipeline.memory import check_stored
 from aeg.pipeline.methods import Methods, resolve
 
 Report = Callable[[str], None]
+Advanced = Callable[[int, int], None]
 
 
 def _silent(_: str) -> None:
     """Report nothing."""
+
+
+def _unwatched(_: int, __: int) -> None:
+    """Count nothing."""
 
 
 @dataclass(eq=False)
@@ -50,6 +57,7 @@ class Pipeline:
         read_only: nothing is cached on disk (an index that is only queried).
         asker: what asks the language models; `aeg.pipeline.estimating.Estimator` only says what it would ask.
         counts: what stages skipped, repaired or failed, by stage, for the manifest.
+        advanced: called with the questions that all methods have ranked, and how many there are, block by block.
     """
 
     config: ExperimentConfig
@@ -57,6 +65,7 @@ class Pipeline:
     read_only: bool = False
     asker: type[Asker] = Asker
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    advanced: Advanced = _unwatched
 
     @cached_property
     def methods(self) -> Methods:
@@ -76,8 +85,8 @@ class Pipeline:
     @cached_property
     def device(self) -> torch.device:
         """The device everything runs on."""
-        device = resolve_device(self.config.device)
-        self.report(f"device: {device} ({'as configured' if self.config.device != 'auto' else 'chosen by auto'})")
+        device, why = choose_device(self.config.device)
+        self.report(f"device: {device} ({why})")
         return device
 
     @cached_property
@@ -112,6 +121,10 @@ class Pipeline:
             asked.append(self.askers.role("judge").identity(*AccuracyMeasure.prompts))
         return {name: digest for told in asked if told for name, digest in told["prompts"].items()}
 
+    def claimed(self, artifact: Artifact) -> AbstractContextManager[None]:
+        """Return a block in which nobody else makes the artifact; an estimate makes none, and waits for nobody."""
+        return artifact.claimed(self.report) if self.asker is Asker else nullcontext()
+
     def finished(self, stage: str, watch: Watch) -> bool:
         """Tell whether every reply that a stage needed was usable; what was not is reported."""
         lost = watch.unusable()
@@ -134,7 +147,8 @@ class Pipeline:
     def corpus(self, loader: CorpusLoader) -> Corpus:
         """Load a corpus and draw its sample of questions, ordered by id."""
         found = loader.load(self.root)
-        queries = sample(found.queries, self.config.num_questions, self.config.sample_seed)
+        chosen = half(found.queries, self.config.questions)
+        queries = sample(chosen, self.config.num_questions, self.config.sample_seed)
         self.counts["corpus"] = dict(found.counts)
         self.report(f"corpus: {len(found.documents):,} documents, {len(queries):,} questions")
         return dataclasses.replace(found, queries=queries)
@@ -151,12 +165,13 @@ class Pipeline:
         return self._extracted(passages, self._extraction_artifact(passages_fingerprint(passages)))
 
     def _extracted(self, passages: Sequence[Passage], artifact: Artifact) -> tuple[list[Extraction], str]:
-        if artifact.complete:
-            facts = artifact.facts()
-            self.accounts.reuse(CONSTRUCTION, artifact.fingerprint, facts["usage"], facts["seconds"])
-        else:
-            _extract(self, artifact, passages)
-        file = artifact.path / EXTRACTION
+        with self.claimed(artifact):
+            file = artifact.path / (EXTRACTION if artifact.complete or self.asker is Asker else _ESTIMATED)
+            if artifact.complete:
+                facts = artifact.facts()
+                self.accounts.reuse(CONSTRUCTION, artifact.fingerprint, facts["usage"], facts["seconds"])
+            else:
+                _extract(self, artifact, passages, file)
         found = [_as_extraction(record) for record in read_lines(file)]
         self.counts["extraction"] = {**statistics(found), **self.methods.extraction.counts(passages, self.root)}
         self.report(f"extraction: {described(found)}")
@@ -172,14 +187,16 @@ class Pipeline:
         extractions, content = self._extracted(passages, self._extraction_artifact(name))
         started = time.perf_counter()
         artifact = self._graph_artifact(name, content)
-        if artifact.complete:
-            built = graph_stage.load(artifact.path)
-            self.accounts.reuse(CONSTRUCTION, artifact.fingerprint, {"rows": []}, artifact.facts()["seconds"])
-        else:
-            built = graph_stage.build(passages, extractions, self.config.graph, self.encoder, self.device)
-            graph_stage.save(built, artifact.path)
-            self.accounts.made(artifact.fingerprint)
-            artifact.finish(counts=dict(built.counts), seconds=time.perf_counter() - started)
+        with self.claimed(artifact):
+            if artifact.complete:
+                check_stored(artifact.path)
+                built = graph_stage.load(artifact.path)
+                self.accounts.reuse(CONSTRUCTION, artifact.fingerprint, {"rows": []}, artifact.facts()["seconds"])
+            else:
+                built = graph_stage.build(passages, extractions, self.config.graph, self.encoder, self.device)
+                graph_stage.save(built, artifact.path)
+                self.accounts.made(artifact.fingerprint)
+                artifact.finish(counts=dict(built.counts), seconds=time.perf_counter() - started)
         self.counts["graph"] = dict(built.counts)
         self.report(f"graph: {len(built.atoms):,} atoms, {len(built.entities):,} entities")
         return built, artifact.fingerprint
@@ -236,6 +253,24 @@ class Pipeline:
 
 
 EXTRACTION = "extraction.jsonl"
+_ESTIMATED = "estimated.jsonl"
+
+
+def half(queries: Sequence[Query], which: str) -> tuple[Query, ...]:
+    """Return all questions, or those at even or odd places of their file (of this list where there is no file).
+
+    Args:
+        queries: the questions of one corpus, in the loader's order.
+        which: `all`, `even` or `odd`.
+
+    Example:
+        >>> [q.id for q in half([Query("c", "?"), Query("a", "?"), Query("b", "?")], "even")]
+        ['c', 'b']
+    """
+    if which == "all":
+        return tuple(queries)
+    places = (at if query.position is None else query.position for at, query in enumerate(queries))
+    return tuple(query for query, place in zip(queries, places, strict=True) if place % 2 == (which == "odd"))
 
 
 def sample(queries: Sequence[Query], size: int | None, seed: int) -> tuple[Query, ...]:
@@ -252,7 +287,7 @@ def sample(queries: Sequence[Query], size: int | None, seed: int) -> tuple[Query
     if size is None:
         return tuple(ordered)
     if size > len(ordered):
-        raise DataError(f"num_questions: got {size}, the corpus has {len(ordered)}; lower it or set it to null")
+        raise DataError(f"num_questions: got {size}, the corpus has {len(ordered)} of them; lower it or set it to null")
     chosen = sorted(random.Random(seed).sample(range(len(ordered)), size))
     return tuple(ordered[at] for at in chosen)
 
@@ -262,7 +297,7 @@ def passages_fingerprint(passages: Sequence[Passage]) -> str:
     return fingerprint([dataclasses.astuple(passage) for passage in passages])
 
 
-def _extract(pipeline: Pipeline, artifact: Artifact, passages: Sequence[Passage]) -> None:
+def _extract(pipeline: Pipeline, artifact: Artifact, passages: Sequence[Passage], file: Path) -> None:
     """Extract what no journal holds yet and write all in order; then finish, unless a model gave no usable reply."""
     method, started, watch = pipeline.methods.extraction, time.perf_counter(), pipeline.accounts.watch()
     journals = list(artifact.journals())
@@ -281,7 +316,7 @@ def _extract(pipeline: Pipeline, artifact: Artifact, passages: Sequence[Passage]
                     journal.write(json_line(record | ({"usage": watch.usage()} if method.role else {})))
                     journal.flush()
     records = [known[content[passage.id]] for passage in passages]
-    write_text(artifact.path / EXTRACTION, "".join(json_line(record) for record in records))
+    write_text(file, "".join(json_line(record) for record in records))
     if pipeline.finished("extraction", watch):
         usage = added([earlier, watch.usage()])
         artifact.finish(usage=usage, seconds=time.perf_counter() - started)

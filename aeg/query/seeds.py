@@ -18,7 +18,7 @@ from aeg.core.seeds import DenseSeeds, Seeds
 from aeg.core.tables import AtomTable, EntityTable
 from aeg.errors import ConfigError, DataError
 from aeg.query.links import Links
-from aeg.query.similarity import AtomWeights, nearest_atoms, spread_over_all
+from aeg.query.similarity import AtomWeights, min_max, nearest_atoms, spread_over_all
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,14 +77,18 @@ def build_seeds(
     config: SeedsConfig,
     nearest: Any | None = None,
     keys: Tensor | None = None,
+    trust: Tensor | None = None,
+    words: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Seeds, SeedTrace]:
     """Return the seeds of the effective queries; atom a is node a, entity e is node `len(atoms) + e`.
 
     r_atom is the cosine of effective query and atom, min-max scaled over the atoms considered (the
     `atom_top_k` nearest, or all): the least similar of them weighs 0, the most similar 1, all 1 where they
     are equal. With `balance: alpha` π ∝ α · r_atom + w · r_ent (w: `entity_weight`); with `balance: share` the two
-    parts are scaled to sums `atom_share` and 1 − `atom_share`, and one alone gets everything. A query without a
-    linked entity is seeded on its `fallback_top_k` nearest atoms instead and flagged (0: no such fall-back).
+    parts are scaled to sums `atom_share` and 1 − `atom_share`, and one alone gets everything; with `balance: trust`
+    the atoms' share is `atom_share` · (1 − τ). A query without a linked entity is seeded on its `fallback_top_k`
+    nearest atoms instead and flagged (0: no such fall-back). `lexical_share` of what atoms get goes to the best by
+    BM25, min-max scaled likewise; all of it where a query has no embedding, none where no atom shares a word.
 
     Args:
         links: the linked entities of each effective query.
@@ -95,6 +99,8 @@ def build_seeds(
         config: the balance.
         nearest: an index over the atoms, `search(queries, k) -> (scores, rows)`; exact search where None.
         keys: int64 [effective], `query_keys`; what random numbers of stochastic methods are keyed by.
+        trust: τ, float64 [effective] in [0, 1] (`aeg.query.trust`), for `balance: trust`.
+        words: rows [effective, k] (−1 where there are fewer) and BM25 scores of the best atoms, for `lexical_share`.
 
     Raises:
         ConfigError: if atoms are to be seeded and there are no query embeddings.
@@ -116,7 +122,10 @@ def build_seeds(
     fallback = (entity_sum == 0) & usable & (config.fallback_top_k > 0)
     regular = usable & ~fallback & needs_atoms(config)
     found = _atom_weights(vectors, queries, fallback, regular, config, nearest)
-    entity_factor, atom_factor = _factors(entity_sum, found.total, fallback, config)
+    if config.lexical_share:
+        found = found.with_words(fallback | regular | bad, _scaled_words(words, count, device), config.lexical_share)
+    share = _atom_share(config, trust, count).to(device)
+    entity_factor, atom_factor = _factors(entity_sum, found.total, fallback, config, share)
     entity_mass, atom_mass = entity_sum * entity_factor, found.total * atom_factor
     total = entity_mass + atom_mass
     flags = {"fallback": fallback, "no_seeds": total == 0, "bad_embedding": bad}
@@ -182,25 +191,47 @@ def _atom_weights(
     return found
 
 
-def _factors(entity_sum: Tensor, atom_sum: Tensor, fallback: Tensor, config: SeedsConfig) -> tuple[Tensor, Tensor]:
+def _atom_share(config: SeedsConfig, trust: Tensor | None, count: int) -> Tensor:
+    """The share of the seed mass on atoms where a query has both parts, float64 [effective]."""
+    share = torch.full((count,), config.atom_share, dtype=torch.float64)
+    if config.balance != "trust":
+        return share
+    if trust is None or trust.shape != share.shape:
+        got = "none" if trust is None else str(tuple(trust.shape))
+        raise DataError(f"seeds: got trust {got}, expected ({count},): balance 'trust' needs one for each query")
+    return share * (1 - trust.to(share))
+
+
+def _scaled_words(words: tuple[Tensor, Tensor] | None, count: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    if words is None or len(words[0]) != count:
+        raise DataError(f"seeds: got no atoms ranked by BM25 for each of {count} queries, which lexical_share needs")
+    rows, scores = (part.to(device) for part in words)
+    return rows, min_max(scores, rows >= 0)
+
+
+def _factors(
+    entity_sum: Tensor, atom_sum: Tensor, fallback: Tensor, config: SeedsConfig, share: Tensor
+) -> tuple[Tensor, Tensor]:
     """Return the factors of a query's entity weights and of its atom weights, float64 [effective]."""
     one = torch.ones_like(entity_sum)
     if config.balance == "alpha":
         return one * config.entity_weight, torch.where(fallback, one, one * config.alpha)
     both = (entity_sum > 0) & (atom_sum > 0)
-    entity_share = torch.where(both, one - config.atom_share, one)
-    atom_share = torch.where(both, one * config.atom_share, one)
+    entity_share = torch.where(both, one - share, one)
+    atom_share = torch.where(both, share, one)
     return entity_share / entity_sum.where(entity_sum > 0, one), atom_share / atom_sum.where(atom_sum > 0, one)
 
 
 def _sorted(count: int, num_nodes: int, column: Tensor, nodes: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return `ptr`, `nodes` and `weights` of `Seeds`, by query and node, without weights of 0."""
+    """Return `ptr`, `nodes` and `weights` of `Seeds`, by query and node, each once, without weights of 0."""
     keep = weight > 0
-    column, nodes, weight = column[keep], nodes[keep], weight[keep]
-    order = torch.argsort(column * num_nodes + nodes, stable=True)
+    place, weight = column[keep] * num_nodes + nodes[keep], weight[keep]
+    order = torch.argsort(place, stable=True)
+    place, at = torch.unique_consecutive(place[order], return_inverse=True)
+    summed = torch.zeros(len(place), dtype=torch.float64, device=place.device).index_add_(0, at, weight[order])
     ptr = torch.zeros(count + 1, dtype=torch.int64)
-    ptr[1:] = torch.cumsum(torch.bincount(column, minlength=count), 0).cpu()
-    return ptr, nodes[order], weight[order].float()
+    ptr[1:] = torch.cumsum(torch.bincount(place // max(num_nodes, 1), minlength=count), 0).cpu()
+    return ptr, place % max(num_nodes, 1), summed.float()
 
 
 def _dense(found: AtomWeights, factor: Tensor) -> DenseSeeds | None:

@@ -62,6 +62,37 @@ class AtomWeights:
             count=self.count.index_add(0, at, positive.sum(1)),
         )
 
+    def with_words(self, which: Tensor, found: tuple[Tensor, Tensor], share: float) -> AtomWeights:
+        """Return these weights, each query's scaled to sum 1, with `share` of them moved to other atoms.
+
+        Args:
+            which: bool [queries], whose weights are touched.
+            found: rows [queries, k] and weights in [0, 1] of the other atoms.
+            share: in (0, 1]; a query that has atoms of one kind only keeps them alone.
+        """
+        rows, weights = found
+        weights = torch.where(which.unsqueeze(1), weights, torch.zeros_like(weights))
+        other = weights.sum(1)
+        here = torch.where(which & (self.total > 0), torch.where(other > 0, 1 - share, 1.0), 0.0)
+        there = torch.where(other > 0, torch.where(self.total > 0, share, 1.0), 0.0)
+        factor = torch.where(which, here / torch.where(self.total > 0, self.total, 1), 1.0)
+        weights = weights * (there / torch.where(other > 0, other, 1)).unsqueeze(1)
+        positive = weights > 0
+        column = torch.arange(len(which), device=rows.device).unsqueeze(1).expand_as(rows)[positive]
+        pairs = torch.cat([self.column, column]) * (1 << 32) + torch.cat([self.row, rows[positive]])
+        both = torch.cat([self.weight * factor[self.column], weights[positive]])
+        pairs, at = torch.unique(pairs, return_inverse=True)
+        weight = torch.zeros(len(pairs), dtype=torch.float64, device=both.device).index_add_(0, at, both)
+        column, row = pairs >> 32, pairs & ((1 << 32) - 1)
+        return replace(
+            self,
+            column=column,
+            row=row,
+            weight=weight,
+            total=torch.where(which, here + there, self.total),
+            count=torch.bincount(column[weight > 0], minlength=len(which)),
+        )
+
     def with_all(
         self, which: Tensor, spread: tuple[Tensor, Tensor, Tensor, Tensor | None], vectors: Tensor, queries: Tensor
     ) -> AtomWeights:
@@ -118,13 +149,20 @@ def nearest_atoms(vectors: Tensor, queries: Tensor, k: int, index: Any | None = 
     k = min(k, len(vectors))
     index = index or build_index(vectors, kind="torch", device=vectors.device)
     scores, rows = (part.to(queries.device) for part in index.search(queries, k))
-    there = rows >= 0
+    return rows, min_max(scores, rows >= 0)
+
+
+def min_max(scores: Tensor, there: Tensor) -> Tensor:
+    """Return each row's scores scaled so that the least of those `there` (bool) weighs 0, the most 1, float64.
+
+    All are 1 where they are equal; what is not there is 0.
+    """
     scores = scores.double()
     low = scores.masked_fill(~there, torch.inf).amin(1)
     high = scores.masked_fill(~there, -torch.inf).amax(1)
     scale, offset = _min_max(low, high)
     weights = (scores * scale.unsqueeze(1) + offset.unsqueeze(1)).clamp(0, 1)
-    return rows, torch.where(there, weights, torch.zeros_like(weights))
+    return torch.where(there, weights, torch.zeros_like(weights))
 
 
 def spread_over_all(vectors: Tensor, queries: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:

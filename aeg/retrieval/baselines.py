@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from aeg.backends.nearest import build_index
+from aeg.core.bm25 import Bm25
 from aeg.core.ranking import top_k
 from aeg.core.records import Passage
-from aeg.errors import ConfigError, DataError, DependencyError
+from aeg.errors import ConfigError, DataError
 
 _BLOCK = 1 << 25  # scores held at once
 
@@ -83,22 +82,15 @@ def bm25(
         [[0, 1, -1]]
     """
     _check_k(k)
-    if not k1 >= 0 or not 0 <= b <= 1:
-        raise ConfigError(f"bm25: got k1 = {k1}, b = {b}; expected k1 >= 0 and b from 0 to 1")
-    words, asked = _tokens(texts), _tokens(queries)
-    if not any(words) or not asked:
-        return _nothing(len(queries), k, torch.device("cpu"))
-    import bm25s
+    return best_texts(Bm25(texts, k1, b), queries, k)
 
-    logging.getLogger("bm25s").setLevel(logging.WARNING)  # it installs a handler that shows DEBUG
-    index = bm25s.BM25(method="lucene", k1=k1, b=b, backend="numpy")
-    index.index(words, show_progress=False)
-    known = set(index.vocab_dict)
-    parts = []
-    for start in range(0, len(asked), _width(len(texts))):
-        block = [[word for word in query if word in known] for query in asked[start : start + _width(len(texts))]]
-        columns = [index.get_scores(query) if query else np.zeros(len(texts), np.float32) for query in block]
-        parts.append(top_k(torch.from_numpy(np.stack(columns, axis=1)), k))
+
+def best_texts(index: Bm25, queries: Sequence[str], k: int) -> tuple[Tensor, Tensor]:
+    """Return the k texts with the largest BM25 score for each query, as `bm25` does, for texts that are indexed."""
+    if not len(index) or not len(queries):
+        return _nothing(len(queries), k, torch.device("cpu"))
+    width = max(1, _BLOCK // len(index))
+    parts = [top_k(index.scores(queries[start : start + width]), k) for start in range(0, len(queries), width)]
     return torch.cat([rows for rows, _ in parts]), torch.cat([scores for _, scores in parts])
 
 
@@ -112,25 +104,9 @@ def searchable(passage: Passage) -> str:
     return f"{passage.title}\n{passage.text}" if passage.title else passage.text
 
 
-def _tokens(texts: Sequence[str]) -> list[list[str]]:
-    try:
-        import bm25s
-        import Stemmer
-    except ImportError as error:
-        raise DependencyError(f"BM25 needs bm25s and PyStemmer ({error}); run: pip install bm25s PyStemmer") from None
-    if not texts:
-        return []
-    stemmer = Stemmer.Stemmer("english")
-    return bm25s.tokenize(list(texts), stopwords="en", stemmer=stemmer, return_ids=False, show_progress=False)
-
-
 def _check_k(k: int) -> None:
     if k < 1:
         raise ConfigError(f"k: got {k}, expected at least 1")
-
-
-def _width(rows: int) -> int:
-    return max(1, _BLOCK // rows)
 
 
 def _nothing(queries: int, k: int, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -17,10 +17,13 @@ from aeg.core.ranking import TopK
 from aeg.core.records import Passage
 from aeg.core.seeds import Seeds
 from aeg.core.tables import AtomTable
+from aeg.retrieval.diversity import diversified
 from aeg.retrieval.incidence import Incidence
 from aeg.retrieval.merge import merge_effective
+from aeg.retrieval.mixing import Mixed
 
 _TILE = 64
+_POOL = 2  # atoms that diversity chooses from, for each that is kept
 
 
 class Scorer(Protocol):
@@ -56,16 +59,29 @@ class Retrieved:
 class DocumentMap:
     """Turns scores of atoms into scores of documents.
 
-    A passage's score is the best or the sum of its atoms' scores (an atom counts once a passage); a split
-    document scores its best passage. Documents are ordered by id, which breaks ties.
+    A passage's score is the best or the sum of its atoms' scores (an atom counts once a passage), or that of the
+    entity that it is about; a split document scores its best passage. Documents are ordered by id, which breaks ties.
+
+    Args:
+        atoms: of the graph.
+        passages: of the graph.
+        how: `max`, `sum` or `topic`.
+        device: where scores are.
+        topics: with `topic`, the row of each passage's entity, int64 [passages]; −1 where its best atom is to count.
     """
 
     def __init__(
-        self, atoms: AtomTable, passages: Sequence[Passage], how: str, device: torch.device | str = "cpu"
+        self,
+        atoms: AtomTable,
+        passages: Sequence[Passage],
+        how: str,
+        device: torch.device | str = "cpu",
+        topics: Tensor | None = None,
     ) -> None:
         self.ids = sorted({passage.doc_id for passage in passages})
         row = {doc_id: at for at, doc_id in enumerate(self.ids)}
         document = torch.tensor([row[passage.doc_id] for passage in passages], dtype=torch.int64)
+        self.of_passage = document
         pairs = torch.stack([atoms.occurrence_passage, atoms.occurrence_atom])
         self._of_atoms = Incidence(torch.stack([document[pairs[0]], pairs[1]]), len(self.ids), len(atoms), device)
         self._of_passages = Incidence(
@@ -74,13 +90,28 @@ class DocumentMap:
         whole = torch.equal(document, torch.arange(len(passages)))  # a passage is a document, in the same order
         self._split = None if whole else self._of_passages
         self._passages = Incidence(pairs, len(passages), len(atoms), device) if how == "sum" else None
+        self._topics = (
+            _Topics(topics, document, len(self.ids), device) if how == "topic" and topics is not None else None
+        )
 
-    def scores(self, atom_scores: Tensor) -> Tensor:
-        """Return the documents' scores [documents, columns] for scores of atoms [atoms, columns], not negative."""
-        if self._passages is None:
-            return self._of_atoms.largest(atom_scores)
-        passages = self._passages.total(atom_scores)
-        return passages if self._split is None else self._split.largest(passages)
+    @property
+    def needs_entities(self) -> bool:
+        """Whether `scores` wants the entities' scores after those of the atoms."""
+        return self._topics is not None
+
+    def scores(self, scores: Tensor, num_atoms: int | None = None) -> Tensor:
+        """Return the documents' scores [documents, columns].
+
+        Args:
+            scores: of atoms, then where `needs_entities` of entities, [nodes, columns], not negative.
+            num_atoms: how many of the rows are atoms; all where left out.
+        """
+        of_atoms = scores[:num_atoms]
+        if self._passages is not None:
+            passages = self._passages.total(of_atoms)
+            return passages if self._split is None else self._split.largest(passages)
+        best = self._of_atoms.largest(of_atoms)
+        return best if self._topics is None else self._topics.scores(scores[num_atoms:], best)
 
     def from_atoms(self, rows: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Return the k best documents of ranked atoms [queries, n] (row −1: none), each by its best atom."""
@@ -100,6 +131,23 @@ class DocumentMap:
         return best.result()
 
 
+class _Topics:
+    """The entities that documents are about."""
+
+    def __init__(self, topics: Tensor, document: Tensor, documents: int, device: torch.device | str) -> None:
+        known = topics >= 0
+        self._entities, at = torch.unique(topics[known], return_inverse=True)
+        pairs = torch.stack([document[known], at])
+        self._of_topics = Incidence(pairs, documents, len(self._entities), device)
+        self._without = torch.ones(documents, dtype=torch.bool).index_fill(0, document[known], False).to(device)
+        self._entities = self._entities.to(device)
+
+    def scores(self, entities: Tensor, otherwise: Tensor) -> Tensor:
+        """Return the documents' scores by their topics', `otherwise` where a document has none."""
+        found = self._of_topics.largest(entities[self._entities])
+        return torch.where(self._without.unsqueeze(1), otherwise, found)
+
+
 def retrieve(
     method: Scorer,
     op: Operator,
@@ -110,23 +158,44 @@ def retrieve(
     num_atoms: int,
     config: RetrievalConfig,
     context: Any = None,
+    mixed: Mixed | None = None,
+    vectors: Tensor | None = None,
 ) -> Retrieved:
     """Return the ranked atoms and documents of each question.
 
     Scores of all effective queries are never held at once: each tile goes straight to its top k.
 
+    Args:
+        method: the propagation method.
+        op: the operator.
+        seeds: of the effective queries.
+        effective_to_query: int64 [effective].
+        num_queries: the number of questions.
+        documents: what makes scores of documents.
+        num_atoms: the first nodes are atoms.
+        config: what is kept.
+        context: for the method.
+        mixed: mixes similarity and words into the scores; None leaves them as propagated.
+        vectors: the atoms' embeddings, which `config.diversity` compares.
+
     Source:
         Paper, eq. 8 to 10.
     """
     started = time.perf_counter()
-    best_atoms, best_documents = TopK(config.depth), TopK(config.passage_top_k)
+    pool = config.depth if not config.diversity else _POOL * config.depth
+    best_atoms, best_documents = TopK(pool), TopK(config.passage_top_k)
     infos = []
     with compiled_threads():
-        for _, scores, info in method.tiles(op, seeds, context, num_atoms):
-            best_atoms.add(scores)
-            best_documents.add(documents.scores(scores))
+        for start, scores, info in method.tiles(op, seeds, context, None if documents.needs_entities else num_atoms):
+            of_atoms, of_documents = scores[:num_atoms], documents.scores(scores, num_atoms)
+            if mixed is not None:
+                of_atoms, of_documents = mixed.tile(start, of_atoms, of_documents)
+            best_atoms.add(of_atoms)
+            best_documents.add(of_documents)
             infos.append(info)
     ranked = best_atoms.result()
+    if config.diversity and vectors is not None:
+        ranked = diversified(*ranked, vectors, config.diversity, config.depth)
     atoms = merge_effective(*ranked, effective_to_query, num_queries, config.depth)
     found = merge_effective(*best_documents.result(), effective_to_query, num_queries, config.passage_top_k)
     candidates = united(*ranked, effective_to_query, num_queries, config.top_k)
