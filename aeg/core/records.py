@@ -42,6 +42,7 @@ class Query:
     Attributes:
         gold_doc_ids: supporting documents, matched by id (never by title); empty where there is none.
         evidence: gold statements that the answer rests on; empty where there is none.
+        position: place in the file of questions, from 0, left out ones counted; None where there is no file.
     """
 
     id: str
@@ -51,6 +52,7 @@ class Query:
     type: str = ""
     gold_doc_ids: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
+    position: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

@@ -113,6 +113,28 @@ class Seeds:
         column = torch.repeat_interleave(torch.arange(stop - start, device=self.device), sizes, output_size=high - low)
         return column, self.nodes[low:high], self.weights[low:high]
 
+    def part(self, start: int, stop: int) -> Seeds:
+        """Return the seeds of queries `start` to `stop`.
+
+        Example:
+            >>> seeds = Seeds.from_lists(4, [[(0, 0.5)], [(3, 0.25)], [(1, 1.0)]])
+            >>> seeds.part(1, 2).tile(0, 1).T.tolist()
+            [[0.0, 0.0, 0.0, 0.25]]
+        """
+        low, high = int(self.ptr[start]), int(self.ptr[stop])
+        some = slice(start, stop)
+        dense = self.dense and replace(
+            self.dense,
+            queries=self.dense.queries[some],
+            scale=self.dense.scale[some],
+            offset=self.dense.offset[some],
+            similarity=None if self.dense.similarity is None else self.dense.similarity[some],
+        )
+        keys = None if self.keys is None else self.keys[some]
+        flags = {name: flag[some] for name, flag in self.flags.items()}
+        ptr = self.ptr[start : stop + 1] - low
+        return Seeds(self.num_nodes, ptr, self.nodes[low:high], self.weights[low:high], dense, keys, flags)
+
     def to(self, device: torch.device | str) -> Seeds:
         """Return the seeds on `device`; `ptr` stays on the CPU, where tiles are cut."""
         if is_on(self.device, device):

@@ -9,7 +9,8 @@ import torch
 from aeg.errors import DataError
 from aeg.evaluation.trec import read_run
 from aeg.pipeline.ranking import Ranking
-from aeg.pipeline.retrieving import Retriever, Seeding
+from aeg.pipeline.retrieving import Retriever
+from aeg.pipeline.seeding import Seeding
 from aeg.pipeline.stages import Pipeline
 
 

@@ -12,7 +12,10 @@ from typing import Any
 import torch
 
 import aeg
+from aeg.artifacts import read_json
 from aeg.config.load import to_plain
+from aeg.config.schema import ExperimentConfig
+from aeg.experiment.provenance import environment, files, parameters, plugin_hashes, sources
 from aeg.pipeline.stages import Pipeline
 
 _LIBRARIES = (
@@ -53,6 +56,12 @@ def manifest(pipeline: Pipeline, **facts: Any) -> dict[str, Any]:
         "device": device_name(pipeline.device),
         "threads": torch.get_num_threads(),
         "config": to_plain(pipeline.config),
+        "defaults": to_plain(ExperimentConfig()),
+        "methods": parameters(pipeline.methods),
+        "files": files(pipeline.methods, pipeline.root),
+        "plugins": plugin_hashes(pipeline.config.plugins),
+        "sources": sources(),
+        "environment": environment(),
         "encoder": pipeline.encoder.fingerprint,
         "encoder_counts": dict(pipeline.encoder.counts),
         **facts,
@@ -71,7 +80,14 @@ def versions() -> dict[str, str]:
 
 
 def git_state(folder: Path) -> dict[str, Any] | None:
-    """Return commit and whether there are uncommitted changes; None outside a git checkout."""
+    """Return commit and whether there are uncommitted changes; None outside a git checkout.
+
+    In the snapshot that a queued job runs (`aeg.cluster.snapshot`) they are those of the checkout that it is of.
+    """
+    snapshot = folder / "snapshot.json"
+    if snapshot.is_file():
+        facts = read_json(snapshot)
+        return {"commit": facts["commit"], "dirty": facts["dirty"]} if facts["commit"] else None
     try:
         commit = _git(folder, "rev-parse", "HEAD")
         return {"commit": commit, "dirty": bool(_git(folder, "status", "--porcelain", "--untracked-files=no"))}

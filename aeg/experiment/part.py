@@ -18,12 +18,14 @@ from aeg.experiment.evaluate import Values, evaluate, mean_over_seeds
 from aeg.experiment.external import external
 from aeg.experiment.results import ResultsWriter, result_rows
 from aeg.experiment.scoring import Scored, score
+from aeg.experiment.texts import text_rows
 from aeg.graph import AtomEntityGraph, statistics
 from aeg.pipeline.accounts import EVALUATION
 from aeg.pipeline.asking import Pending
 from aeg.pipeline.generating import Generated, Generator
 from aeg.pipeline.ranking import Ranking
-from aeg.pipeline.retrieving import Retriever, Seeding
+from aeg.pipeline.retrieving import Retriever
+from aeg.pipeline.seeding import Seeding
 from aeg.pipeline.stages import Pipeline
 
 
@@ -70,11 +72,13 @@ class Writers:
 
     results: ResultsWriter
     answers: ResultsWriter
+    texts: ResultsWriter
 
     def close(self) -> None:
         """Finish the files."""
         self.results.close()
         self.answers.close()
+        self.texts.close()
 
 
 def run_part(pipeline: Pipeline, label: str, loader: CorpusLoader, gathered: Gathered, writers: Writers) -> None:
@@ -103,6 +107,7 @@ def run_part(pipeline: Pipeline, label: str, loader: CorpusLoader, gathered: Gat
         values = evaluate(pipeline, graph, retriever.documents.ids, corpus.queries, rankings)
         scored = score(pipeline, corpus.queries, generated)
     _write_rows(label, retriever, seeding, rankings, values, writers.results)
+    writers.texts.add(text_rows(label, graph, corpus.queries, rankings))
     failed: list[Values] = [{} for _ in rankings]
     for one, measured in zip(generated, scored, strict=True):
         at = next(at for at, ranking in enumerate(rankings) if ranking is one.ranking)
@@ -121,6 +126,7 @@ def run_part(pipeline: Pipeline, label: str, loader: CorpusLoader, gathered: Gat
         "passages": len(graph.passages),
         "questions": len(corpus.queries),
         "data": fingerprint([[doc.id, doc.title, doc.text] for doc in corpus.documents]),
+        "asked": fingerprint([dataclasses.astuple(query) for query in corpus.queries]),
         "graph": dataclasses.asdict(statistics(graph)),
         "operator": {**retriever.operator.counts, "kernel": retriever.operator.kernel.name},
         "engines": {ranking.method: ranking.engine for ranking in rankings if ranking.engine},

@@ -13,7 +13,7 @@ from aeg.artifacts import MANIFEST
 from aeg.errors import DataError
 from aeg.graph import AtomEntityGraph
 from aeg.pipeline.ranking import Ranking
-from aeg.pipeline.retrieving import Seeding
+from aeg.pipeline.seeding import Seeding
 from aeg.query.seeds import SeedTrace
 
 

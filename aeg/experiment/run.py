@@ -6,15 +6,20 @@ import dataclasses
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aeg.artifacts import MANIFEST, fingerprint, write_text
+import numpy as np
+
+from aeg.artifacts import CLAIM, MANIFEST, fingerprint, write_text
+from aeg.claims import Claim, follower
 from aeg.config.llm import ROLES
 from aeg.config.load import to_plain
 from aeg.config.schema import ExperimentConfig
+from aeg.errors import ConfigError, DataError
 from aeg.evaluation.aggregate import MetricRow, aggregate
 from aeg.evaluation.trec import write_qrels, write_run
 from aeg.experiment.answers import answer_schema
@@ -22,12 +27,16 @@ from aeg.experiment.manifest import manifest
 from aeg.experiment.part import Gathered, Writers, run_part
 from aeg.experiment.plot import save_plot
 from aeg.experiment.results import ResultsWriter, result_schema
+from aeg.experiment.state import Watch
 from aeg.experiment.summary import summary
+from aeg.experiment.texts import FILE as TEXTS
+from aeg.experiment.texts import text_schema
 from aeg.experiment.usage import usage_record, usage_table
 from aeg.pipeline.asking import Pending
 from aeg.pipeline.stages import Pipeline, Report
+from aeg.tracking.tracker import Tracker, tracked
 
-_PLACES = ("run_dir", "artifacts_dir", "data_root", "device", "workers")
+PLACES = ("run_dir", "artifacts_dir", "data_root", "device", "workers", "tracking")
 _LLM_PLACES = ("base_url", "folder", "api_key_env", "device", "processes")
 
 
@@ -40,27 +49,68 @@ class Outcome:
     text: str
 
 
-def run(config: ExperimentConfig, report: Report) -> Outcome:
+def run(
+    config: ExperimentConfig,
+    report: Report,
+    holdout: bool = False,
+    claim: Claim | None = None,
+    group: str | None = None,
+) -> Outcome:
     """Run one experiment and write its run folder.
 
     The folder's name is the config's name with a fingerprint of the config (where things lie left out), so the
-    same experiment writes the same folder. `manifest.json` is written last.
+    same experiment writes the same folder. `manifest.json` is written last; `state.json` tells how far it is. Whoever
+    runs the same experiment is waited for.
+
+    Args:
+        config: the experiment.
+        report: called with a line a stage.
+        holdout: the held-out half may be opened; the caller keeps the log of it.
+        claim: the claim on the run folder, where the caller holds it already.
+        group: name of what the run belongs to, a sweep, for its tracker.
 
     Raises:
+        ConfigError: if `questions` is `odd` without `holdout`.
         PendingBatch: if requests of language models wait for an offline job; the same run goes on later.
         BudgetError: if the next request could exceed the budget; likewise.
         AegError: whatever the config, the data or the machine lack.
     """
-    started = time.perf_counter()
+    if config.questions == "odd" and not holdout:
+        raise ConfigError(
+            "questions: got 'odd', the held-out half, which counts its openings; develop with questions=even, and "
+            "measure at the end with `python -m experiments.holdout CONFIG`"
+        )
     pipeline = Pipeline(config, report)
-    parts = pipeline.methods.corpus.parts(pipeline.root)
-    gathered, folder, pending = Gathered(), run_folder(config), Pending()
-    results = ResultsWriter(folder / "results.parquet", result_schema())
-    writers = Writers(results, ResultsWriter(folder / "answers.parquet", answer_schema()))
+    _ = pipeline.methods  # what is wrong with the config is told before anything is touched
+    folder = run_folder(config)
     try:
-        for label, loader in parts:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be made ({error.strerror}); set run_dir to a writable folder") from None
+    if follower():
+        return _run(pipeline, folder, None, None)
+    with Claim(folder / CLAIM, report, f"run {folder.name}") if claim is None else nullcontext():
+        watch = Watch(folder, report)
+        pipeline.report = watch
+        with watch.watched(), tracked(folder, config.tracking, to_plain(config), group, watch) as tracker:
+            return _run(pipeline, folder, watch, tracker)
+
+
+def _run(pipeline: Pipeline, folder: Path, watch: Watch | None, tracker: Tracker | None) -> Outcome:
+    started, config = time.perf_counter(), pipeline.config
+    parts = pipeline.methods.corpus.parts(pipeline.root)
+    gathered, pending = Gathered(), Pending()
+    results = ResultsWriter(folder / "results.parquet", result_schema())
+    texts = ResultsWriter(folder / TEXTS, text_schema())
+    writers = Writers(results, ResultsWriter(folder / "answers.parquet", answer_schema()), texts)
+    try:
+        for at, (label, loader) in enumerate(parts, start=1):
+            if watch is not None and tracker is not None:
+                pipeline.advanced = _told(watch.advanced(label, at, len(parts)), tracker.advanced)
             with pending.gathered():
                 run_part(pipeline, label, loader, gathered, writers)
+                if tracker is not None:
+                    tracker.part(len(gathered.queries), _means(gathered))
         pending.raise_any()
     finally:
         pipeline.close()
@@ -90,7 +140,8 @@ def run(config: ExperimentConfig, report: Report) -> Outcome:
 
 def run_folder(config: ExperimentConfig) -> Path:
     """Return the run folder of a config."""
-    plain = {key: value for key, value in to_plain(config).items() if key not in _PLACES}
+    plain = {key: value for key, value in to_plain(config).items() if key not in PLACES}
+    plain["plugins"] = [Path(name).name if name.endswith(".py") else name for name in config.plugins]
     llm = {key: value for key, value in plain["llm"].items() if key not in ("prices", "max_cost_usd")}
     for role in ROLES:
         if llm[role] is not None:
@@ -107,6 +158,26 @@ def _aggregate(config: ExperimentConfig, gathered: Gathered, several: bool) -> l
         failed = gathered.failed.get(method)
         rows += aggregate(method, values, types, parts, settings.resamples, settings.bootstrap_seed, failed=failed)
     return rows
+
+
+def _told(*takers: Callable[[int, int], None]) -> Callable[[int, int], None]:
+    """What tells all of them how far a part is."""
+
+    def take(done: int, total: int) -> None:
+        for taker in takers:
+            taker(done, total)
+
+    return take
+
+
+def _means(gathered: Gathered) -> dict[str, float]:
+    """Means over the questions so far, by method and metric; those of nothing left out."""
+    return {
+        f"{method}/{metric}": float(np.nanmean(values))
+        for method, metrics in gathered.values.items()
+        for metric, values in metrics.items()
+        if not np.isnan(values).all()
+    }
 
 
 def _seconds_a_query(gathered: Gathered) -> dict[str, float]:

@@ -168,6 +168,16 @@ class Propagation(Checked, ABC):
                 infos.append(info)
         return out, Info.join(infos) if infos else Info.exact(0, 0, torch.device("cpu"))
 
+    def settled(self, op: Operator, seeds: Tensor | Seeds, rows: int | None = None) -> Propagation:
+        """Return the method with what it would choose by all these queries chosen, for queries that come in parts.
+
+        Args:
+            op: the operator.
+            seeds: of all queries.
+            rows: rows whose scores are wanted; None for all.
+        """
+        return self
+
     def layout(self, op: Operator) -> Layout:
         """Return what `propagate` gets for an operator: by default its nodes in an order that suits the caches."""
         return Layout(op) if self.wants else Layout(op.arranged.op, op.arranged.position)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from aeg.backends.memory import free_memory
 from aeg.core.operator import Operator
 from aeg.errors import DeviceError
 
@@ -31,24 +32,33 @@ def tile_width(op: Operator, count: int) -> int:
     """Return the columns of a tile: what fills a cache line on the CPU, or rows of 512 bytes on a GPU.
 
     There are fewer where there are not so many queries (on a GPU with the Triton kernel only, as torch's product adds
-    in another order at another width), or where a GPU's memory does not hold them.
+    in another order at another width), or where the memory does not hold them, which is logged.
     """
     if op.device.type == "cuda":
         narrow = op.kernel.name == "triton"
         return fitting_width(op, 8 if narrow and count <= 8 else 32 if narrow and count <= 32 else CUDA_TILE)
-    return 1 if count == 1 else 8 if count <= 8 else CPU_TILE
+    return fitting_width(op, 1 if count == 1 else 8 if count <= 8 else CPU_TILE)
 
 
 def fitting_width(op: Operator, widest: int) -> int:
-    """Return the largest power of two, at most `widest`, whose tile should fit the free memory of the GPU.
+    """Return the largest power of two, at most `widest`, whose tile should fit the free memory of the device.
 
     An operator that is split over processes takes `widest`: every process must have the same tiles.
     """
     if op.sharding is not None:
         return widest
-    free, _ = torch.cuda.mem_get_info(op.device)
-    cached = torch.cuda.memory_reserved(op.device) - torch.cuda.memory_allocated(op.device)
-    return widest_within(op.num_nodes, widest, int(SHARE * (free + cached)))
+    free, bound = free_memory(op.device)
+    width = widest_within(op.num_nodes, widest, int(SHARE * free))
+    if width < widest:
+        logger.warning(
+            "%s: %d queries at once and not %d, as %s leaves %d MiB of memory",
+            op.device,
+            width,
+            widest,
+            bound,
+            free >> 20,
+        )
+    return width
 
 
 def widest_within(nodes: int, widest: int, memory: int) -> int:

@@ -65,7 +65,7 @@ class Folded:
         Raises:
             DataError: if the dense seeds are over other atoms than those of an earlier call.
         """
-        self._prepare(seeds)
+        self.prepare(seeds)
 
         def run(first: int, width: int) -> Iterator[tuple[int, Tensor, Info]]:
             for start in range(first, seeds.num_queries, width):
@@ -86,8 +86,9 @@ class Folded:
             with all_threads():
                 scores.addmm_(dense.core, mixture.T)
             mixture = mixture.to(torch.float64)
-            total, alone = total + mixture @ dense.sums, alone + mixture @ dense.isolated
-            error = error + mixture.abs() @ dense.error
+            # Not `@`: the library's sum of a row and a vector depends on where they lie in memory.
+            total, alone = total + (mixture * dense.sums).sum(1), alone + (mixture * dense.isolated).sum(1)
+            error = error + (mixture.abs() * dense.error).sum(1)
         bad = ~torch.isfinite(total) | (total < 0) | (zeros.index_add(0, query, (weights < 0).to(zeros.dtype)) > 0)
         zero = bad | (total == 0)
         whole = torch.where(zero, 1.0, total - (1 - self.restart) * alone)
@@ -97,8 +98,11 @@ class Folded:
         flags = {"zero_seeds": zero, "bad_seeds": bad}
         return scores, Info(steps, error, error <= self.tol, flags, "folded")
 
-    def _prepare(self, seeds: Seeds) -> None:
-        """Compute whatever these seeds need and is not there yet."""
+    def prepare(self, seeds: Seeds) -> None:
+        """Compute whatever these seeds need and is not there yet.
+
+        Columns are solved some at a time: for the same bits, prepare the same seeds at once.
+        """
         if seeds.dense is not None:
             atoms = seeds.dense.atoms
             if self._dense is None:

@@ -92,11 +92,14 @@ class PPR(Propagation):
         if engine == "push":
             yield from Push(self.restart, self.epsilon, self.tol).tiles(op, seeds, tile or tile_width(op, 16), rows)
             return
-        kept = op.num_nodes if rows is None else rows
-        key = ("folded", self, kept)
-        if key not in op.memo:
-            op.memo[key] = self.folded(op, kept)
-        yield from op.memo[key].tiles(seeds, tile or FOLDED_TILE)
+        yield from self._kept(op, op.num_nodes if rows is None else rows).tiles(seeds, tile or FOLDED_TILE)
+
+    def settled(self, op: Operator, seeds: Tensor | Seeds, rows: int | None = None) -> PPR:
+        """See `Propagation.settled`: the engine; what it keeps of the graph is computed for all queries at once."""
+        method = replace(self, engine=choose_engine(self.engine, op, seeds, rows, self.steps))
+        if method.engine == "folded" and isinstance(seeds, Seeds):
+            method._kept(op, op.num_nodes if rows is None else rows).prepare(seeds.to(op.device))
+        return method
 
     @property
     def steps(self) -> float:
@@ -118,6 +121,13 @@ class PPR(Propagation):
         mass = column_mass(z, system.degree, fast)
         factor = 1 / torch.where(mass == 0, 1.0, mass)
         return scale_rows(z, system.degree, factor, fast).to(torch.float32), replace(info, engine="iterate")
+
+    def _kept(self, op: Operator, rows: int) -> Folded:
+        """The folded columns that the operator remembers."""
+        key = ("folded", self, rows)
+        if key not in op.memo:
+            op.memo[key] = self.folded(op, rows)
+        return op.memo[key]
 
     def folded(self, op: Operator, rows: int) -> Folded:
         """Return the core's columns that queries are mixtures of, on the first `rows` nodes; nothing is solved yet."""
