@@ -55,8 +55,9 @@ class Beir(CorpusLoader):
                 row.identifier("_id"),
                 row.string("text", blank=False),
                 gold_doc_ids=tuple(gold[row.identifier("_id")]),
+                position=position,
             )
-            for row in questions
+            for position, row in enumerate(questions)
             if row.identifier("_id") in gold
         ]
         counts["queries_without_qrels"] = len(questions) - len(queries)

@@ -56,7 +56,7 @@ def chunk(corpus: Corpus, token_spans: TokenSpans, max_tokens: int = 256, overla
         spans = token_spans([document.text for document in batch])
         for document, tokens in zip(batch, spans, strict=True):
             passages.extend(_windows(document, tokens, max_tokens, overlap))
-    _check_ids(passages)
+    check_ids(passages)
     return passages
 
 
@@ -88,7 +88,12 @@ def _batches(documents: Sequence[Document]) -> Iterator[list[Document]]:
         yield batch
 
 
-def _check_ids(passages: Sequence[Passage]) -> None:
+def check_ids(passages: Sequence[Passage]) -> None:
+    """Check that no two documents have passages of one id.
+
+    Raises:
+        DataError: if they have.
+    """
     owner: dict[str, str] = {}
     for passage in passages:
         if owner.setdefault(passage.id, passage.doc_id) != passage.doc_id:

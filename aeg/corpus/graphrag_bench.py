@@ -60,7 +60,7 @@ class GraphRAGBench(CorpusLoader):
         items = read_items(path, "GraphRAG-Bench's questions")
         check_questions(len(items), path)
         check_unique(((item.identifier("id"), item.where) for item in items), "question")
-        queries = [_query(item) for item in items]
+        queries = [_query(item, row) for row, item in enumerate(items)]
         counts = {"questions_without_evidence": sum(not query.evidence for query in queries)}
         return unite(documents, queries, source=folder, prechunked=self.source == "chunks", counts=counts)
 
@@ -105,11 +105,12 @@ def _documents(folder: Path, source: str) -> list[Document]:
     return [Document(f"{name}-{row:05d}", expect(text, str, f"{path}, item {row}")) for row, text in enumerate(rows)]
 
 
-def _query(item: Item) -> Query:
+def _query(item: Item, position: int) -> Query:
     return Query(
         id=item.identifier("id"),
         question=item.string("question", blank=False),
         answer=item.string("answer", default=""),
         type=item.string("question_type", default=""),
         evidence=item.strings("evidence", optional=True),
+        position=position,
     )

@@ -74,7 +74,7 @@ def read_questions(path: Path, known: Collection[str], counts: Counter[str]) -> 
     items = list(read_lines(path, "questions in JSON lines (id, question, ...)"))
     check_questions(len(items), path)
     check_unique(((item.identifier("id"), item.where) for item in items), "question")
-    return [_query(item, known, counts) for item in items]
+    return [_query(item, row, known, counts) for row, item in enumerate(items)]
 
 
 def _document(item: Item, counts: Counter[str]) -> Document:
@@ -82,7 +82,7 @@ def _document(item: Item, counts: Counter[str]) -> Document:
     return Document(item.identifier("id"), item.string("text"), item.string("title", default=""))
 
 
-def _query(item: Item, known: Collection[str], counts: Counter[str]) -> Query:
+def _query(item: Item, position: int, known: Collection[str], counts: Counter[str]) -> Query:
     counts.update(item.ignored(QUESTION_FIELDS))
     gold = item.identifiers("gold_doc_ids", optional=True)
     for identifier in gold:
@@ -99,4 +99,5 @@ def _query(item: Item, known: Collection[str], counts: Counter[str]) -> Query:
         type=item.string("type", default=""),
         gold_doc_ids=gold,
         evidence=item.strings("evidence", optional=True),
+        position=position,
     )

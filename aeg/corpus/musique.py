@@ -53,15 +53,15 @@ def _read(path: Path) -> tuple[list[Sample], Counter[str]]:
     items = read_items(path, _WHAT) if path.suffix == ".json" else read_lines(path, _WHAT)
     samples = []
     counts: Counter[str] = Counter()
-    for item in items:
+    for position, item in enumerate(items):
         if item.flag("answerable", default=True):
-            samples.append(_sample(item))
+            samples.append(_sample(item, position))
         else:
             counts["unanswerable_questions"] += 1
     return samples, counts
 
 
-def _sample(item: Item) -> Sample:
+def _sample(item: Item, position: int) -> Sample:
     identifier = item.identifier("id")
     hops = _HOPS.match(identifier)
     query = Query(
@@ -70,6 +70,7 @@ def _sample(item: Item) -> Sample:
         answer=item.string("answer", default=""),
         aliases=item.strings("answer_aliases", optional=True),
         type=hops.group(1) if hops else "",
+        position=position,
     )
     rows = item.items("paragraphs")
     paragraphs = tuple((row.string("title"), row.string("paragraph_text")) for row in rows)

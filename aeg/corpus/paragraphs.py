@@ -89,7 +89,7 @@ def load_folder(folder: Path, name: str, gold: Literal["gold", "gold_titles"]) -
     titles = _by_title(documents)
     counts: Counter[str] = Counter()
     queries = []
-    for item in items:
+    for position, item in enumerate(items):
         if gold == "gold":
             ids = [_row_id(row, documents, item.place(gold)) for row in item.integers(gold)]
         else:
@@ -103,6 +103,7 @@ def load_folder(folder: Path, name: str, gold: Literal["gold", "gold_titles"]) -
                 aliases=item.strings("answer_aliases", optional=True),
                 type=item.string("question_type", default=""),
                 gold_doc_ids=tuple(dict.fromkeys(ids)),
+                position=position,
             )
         )
     return unite(documents, queries, source=folder, prechunked=True, counts=counts)
@@ -181,10 +182,11 @@ def read_supporting_facts(path: Path, joiner: str) -> list[Sample]:
         DataError: if the file is malformed, or a supporting title is not in the question's own context or
             names two different paragraphs there.
     """
-    return [_supported(item, joiner) for item in read_items(path, "a list of questions with their contexts")]
+    items = read_items(path, "a list of questions with their contexts")
+    return [_supported(item, position, joiner) for position, item in enumerate(items)]
 
 
-def _supported(item: Item, joiner: str) -> Sample:
+def _supported(item: Item, position: int, joiner: str) -> Sample:
     paragraphs = []
     for title, sentences in item.pairs("context", list):
         where = f"{item.place('context')}, paragraph {title!r}"
@@ -196,6 +198,7 @@ def _supported(item: Item, joiner: str) -> Sample:
         answer=item.string("answer", default=""),
         aliases=item.strings("answer_aliases", optional=True),
         type=item.string("type", default=""),
+        position=position,
     )
     gold = tuple(_index(title, paragraphs, item.place("supporting_facts")) for title in facts)
     return Sample(query, item.where, tuple(paragraphs), gold)
