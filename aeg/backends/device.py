@@ -35,8 +35,22 @@ def resolve_device(name: str = "auto") -> torch.device:
         ...
         aeg.errors.ConfigError: device: got 'gpu', expected auto, cpu, cuda, cuda:N or mps
     """
+    return choose_device(name)[0]
+
+
+def choose_device(name: str = "auto") -> tuple[torch.device, str]:
+    """Return the device that `name` stands for, and in words why it is that one; raises as `resolve_device` does.
+
+    Example:
+        >>> choose_device("cpu")
+        (device(type='cpu'), 'as configured')
+    """
     if name == "auto":
         return _automatic()
+    return _named(name), "as configured"
+
+
+def _named(name: str) -> torch.device:
     if name == "cpu":
         return torch.device("cpu")
     if name == "mps":
@@ -49,21 +63,25 @@ def resolve_device(name: str = "auto") -> torch.device:
     return _cuda(name, None if match.group(1) is None else int(match.group(1)))
 
 
-def _automatic() -> torch.device:
-    """Return the first CUDA GPU, else the CPU; a GPU that was named and is not there is an error."""
+def _automatic() -> tuple[torch.device, str]:
+    """Return the first CUDA GPU, else the CPU, and why; a GPU that was named and is not there is an error."""
     count, reason = _cuda_devices()
-    if count:
-        logger.info("device auto: cuda:0 of %d (%s)", count, torch.cuda.get_device_name(0))
-        return torch.device("cuda", 0)
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None and visible.strip() not in _NO_GPU_WANTED:
+    named = [] if visible is None or visible.strip() in _NO_GPU_WANTED else visible.split(",")
+    if count:
+        if len(named) > count:
+            logger.warning("CUDA_VISIBLE_DEVICES=%r names %d GPUs, torch sees %d", visible, len(named), count)
+        why = f"auto: the first of {count} GPUs that torch sees, {torch.cuda.get_device_name(0)}"
+        logger.info("device auto: cuda:0 (%s)", why)
+        return torch.device("cuda", 0), why
+    if named:
         raise DeviceError(
             f"device 'auto': CUDA_VISIBLE_DEVICES={visible!r} names a GPU but {reason}; "
             "correct or unset it, or set device: cpu to run on the CPU"
         )
     why = reason if visible is None else f"CUDA_VISIBLE_DEVICES={visible!r} hides all GPUs"
     logger.info("device auto: cpu (%s)", why)
-    return torch.device("cpu")
+    return torch.device("cpu"), f"auto: {why}"
 
 
 def _cuda(name: str, index: int | None) -> torch.device:

@@ -9,13 +9,24 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from aeg import __version__
+from aeg.cluster.signals import Stopped, stoppable
 from aeg.errors import AegError, PendingBatch
 
 _COMMANDS = {
     "run": ("run one experiment config end to end", "aeg.cli.run"),
+    "ablate": ("run a sweep: the runs that are missing or failed", "aeg.cli.ablate"),
+    "compare": ("compare runs question by question, with statistics", "aeg.cli.compare"),
     "index": ("build an index of your own documents", "aeg.cli.index"),
+    "add": ("add documents to an index", "aeg.cli.add"),
+    "remove": ("remove documents from an index", "aeg.cli.remove"),
+    "update": ("bring an index up to date with its documents", "aeg.cli.update"),
     "query": ("ask an index a question", "aeg.cli.query"),
+    "export": ("write an index as one archive, to give to others", "aeg.cli.export"),
+    "import": ("check and unpack an archive of `aeg export`", "aeg.cli.import_"),
+    "explain": ("tell why an index finds what it finds for a question", "aeg.cli.explain"),
     "stats": ("print the graph statistics of an index", "aeg.cli.stats"),
+    "fetch": ("gather what a config needs from the network", "aeg.cli.fetch"),
+    "doctor": ("say what a config needs and this machine lacks", "aeg.cli.doctor"),
     "check-method": ("run the contract on a registered propagation method", "aeg.cli.check_method"),
 }
 
@@ -23,7 +34,8 @@ _COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code.
 
-    0; 2 on an error that the input caused; 75 where requests wait for an offline job, and the same command goes on.
+    0; 2 on an error that the input caused; 75 where requests wait for an offline job, and the same command goes on;
+    130 at Ctrl-C, 138 and 143 where SIGUSR1 or SIGTERM stopped it, likewise.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
@@ -37,12 +49,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = parser.parse_args(given[:1]).command
     logging.basicConfig(level=logging.INFO if debug else logging.WARNING, format="%(levelname)s: %(message)s")
     try:
-        return int(import_module(_COMMANDS[name][1]).main(given[1:]))
+        with stoppable():
+            return int(import_module(_COMMANDS[name][1]).main(given[1:]))
     except AegError as error:
         return _fail(error, debug)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         sys.stderr.write("interrupted; run the same command again to go on where it stopped\n")
-        return 130
+        return stop.exit_code if isinstance(stop, Stopped) else 130
     except BrokenPipeError:
         return 0
 

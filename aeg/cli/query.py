@@ -58,7 +58,7 @@ def _answer(searcher: Searcher, question: str, as_json: bool) -> int:
 
 
 def _as_text(item: Evidence) -> str:
-    lines = [f"{item.rank:>3}. {item.score:.5f}  {item.atom}"]
+    lines = [f"{item.rank:>3}. {item.score:.5f}  {item.atom or f'atom {item.atom_id}'}"]
     for doc_id, passage_id, span in item.sources:
         passage = "" if passage_id == doc_id else f", passage {passage_id}"
         place = f", characters {span[0]}-{span[1]}" if span else ""

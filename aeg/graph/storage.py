@@ -21,6 +21,7 @@ _TENSORS, _ATOMS, _ENTITIES, _PASSAGES, _COUNTS = (
     "passages.parquet",
     "counts.json",
 )
+_CUT = "cut.safetensors"
 
 
 def save(graph: AtomEntityGraph, folder: Path) -> None:
@@ -42,6 +43,8 @@ def save(graph: AtomEntityGraph, folder: Path) -> None:
         if rows.embeddings is not None:
             tensors[f"{name}.x"] = rows.embeddings
     save_tensors(tensors, folder / _TENSORS)
+    if graph.cut is not None:
+        save_tensors({"pairs": graph.cut}, folder / _CUT)
     keyed = pa.schema([("key", pa.string()), ("name", pa.string())])
     tables = {
         _ATOMS: pa.table({"id": list(graph.atoms.ids), "text": list(graph.atoms.texts)}),
@@ -55,8 +58,12 @@ def save(graph: AtomEntityGraph, folder: Path) -> None:
         temporary.write_text(json.dumps(dict(graph.counts), indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def load(folder: Path) -> AtomEntityGraph:
+def load(folder: Path, cut: bool = False) -> AtomEntityGraph:
     """Return the graph saved in `folder`.
+
+    Args:
+        folder: that it was saved in.
+        cut: read also the pairs that the cap on synonyms removed, for a graph that is built from this one.
 
     Raises:
         DataError: if a file is missing or cannot be read.
@@ -80,7 +87,10 @@ def load(folder: Path) -> AtomEntityGraph:
         Passage(*values) for values in zip(*(columns[f.name] for f in dataclasses.fields(Passage)), strict=True)
     )
     counts = json.loads((folder / _COUNTS).read_text(encoding="utf-8"))
-    return AtomEntityGraph(hetero_data(atoms, entities, edges), atoms, entities, passages, counts)
+    spare = None
+    if cut and (folder / _CUT).exists():
+        spare = load_tensors(folder / _CUT, "table of pairs", "build the index again")["pairs"]
+    return AtomEntityGraph(hetero_data(atoms, entities, edges), atoms, entities, passages, counts, spare)
 
 
 def _read_table(path: Path) -> dict[str, list[Any]]:

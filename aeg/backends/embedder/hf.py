@@ -20,6 +20,7 @@ from aeg.backends.embedder.presets import Preset, find_preset
 from aeg.backends.embedder.tokens import TokenTable, padded_length, plan_missing
 from aeg.backends.embedder.weights import declared_pooling, file_hashes, locate_model, position_limit, read_json
 from aeg.backends.loading import one_line, quiet
+from aeg.backends.memory import require, weights_bytes
 from aeg.backends.threads import map_threads
 from aeg.config.ranges import param
 from aeg.core.progress import progress_bar
@@ -212,6 +213,8 @@ class HuggingFaceEncoder(Encoder):
         from transformers import AutoModel
 
         dtype = getattr(torch, self._params.dtype)
+        remedy = "set a smaller encoder, dtype: bfloat16, or another device"
+        require(self.device, weights_bytes(self._folder, self._params.dtype), f"encoder {self._folder}", remedy)
         try:
             with quiet():
                 model, info = AutoModel.from_pretrained(

@@ -19,10 +19,10 @@ _OFFSET_TYPES = frozenset({"roberta", "xlm-roberta", "xlm-roberta-xl", "camember
 """Model types whose positions start behind the padding token's."""
 
 
-def locate_model(model: str, preset: Preset | None, revision: str | None) -> Path:
+def locate_model(model: str, preset: Preset | None, revision: str | None, download: bool = True) -> Path:
     """Return the folder with the model's files: of a package, a path, or the hub's local cache.
 
-    A hub model that is not in the local cache is downloaded, unless the hub is offline.
+    A hub model that is not in the local cache is downloaded, unless the hub is offline or `download` is false.
 
     Raises:
         DependencyError: if the package is not installed, or the hub model is neither cached nor to be had.
@@ -36,7 +36,7 @@ def locate_model(model: str, preset: Preset | None, revision: str | None) -> Pat
         return _checked(path)
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise DataError(f"{path}: no such folder; give the folder of a model, a hub name, or a preset")
-    return _hub_folder(name, revision)
+    return _hub_folder(name, revision, download)
 
 
 def _package_folder(model: str, preset: Preset) -> Path:
@@ -57,12 +57,12 @@ def _checked(folder: Path) -> Path:
     return folder
 
 
-def _hub_folder(name: str, revision: str | None) -> Path:
+def _hub_folder(name: str, revision: str | None, download: bool) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
     reason, partial = "no weights in it", None
-    for local, weights in product((True, False), _WEIGHTS):
+    for local, weights in product((True, False) if download else (True,), _WEIGHTS):
         wanted = [*_SMALL, weights]
         try:
             folder = Path(snapshot_download(name, revision=revision, local_files_only=local, allow_patterns=wanted))

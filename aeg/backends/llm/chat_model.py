@@ -19,6 +19,7 @@ from aeg.backends.llm.base import Failure, Reply
 from aeg.backends.llm.hub_model import load_tokenizer
 from aeg.backends.llm.reasoning import strip_reasoning
 from aeg.backends.loading import one_line, quiet
+from aeg.backends.memory import require, weights_bytes
 from aeg.errors import DataError, DependencyError, DeviceError
 
 logger = logging.getLogger(__name__)
@@ -191,6 +192,9 @@ def _load(spec: ModelSpec) -> Any:
     from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
 
+    if spec.device_map.partition(":")[0] in ("cpu", "cuda", "mps"):
+        remedy = "set device_map: auto to spread it over all GPUs, or choose dtype: bfloat16 or a smaller model"
+        require(spec.device_map, weights_bytes(spec.folder, spec.dtype), f"model {spec.folder}", remedy)
     load: Any = AutoModelForCausalLM.from_pretrained
     try:
         with quiet(bar=sys.stderr.isatty()):

@@ -15,11 +15,11 @@ _WANTED = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model")
 _DECISIVE = re.compile(r"config\.json|generation_config|tokenizer|special_tokens|added_|vocab|merges|.*\.(model|jinja)")
 
 
-def locate_chat_model(model: str, revision: str | None = None) -> Path:
+def locate_chat_model(model: str, revision: str | None = None, download: bool = True) -> Path:
     """Return the folder with a model's files: a path, or the hub's local cache.
 
-    A hub model that is not in the local cache is downloaded, unless the hub is offline. Only safetensors files
-    count as weights.
+    A hub model that is not in the local cache is downloaded, unless the hub is offline or `download` is false. Only
+    safetensors files count as weights.
 
     Raises:
         ConfigError: if no model is named.
@@ -36,15 +36,15 @@ def locate_chat_model(model: str, revision: str | None = None) -> Path:
         return path
     if model.startswith((".", "/", "~")) or model.count("/") > 1:
         raise DataError(f"{path}: no such folder; give the folder of a model or a hub name")
-    return _from_hub(model, revision)
+    return _from_hub(model, revision, download)
 
 
-def _from_hub(name: str, revision: str | None) -> Path:
+def _from_hub(name: str, revision: str | None, download: bool) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
     reason = ""
-    for local in (True, False):
+    for local in (True, False) if download else (True,):
         try:
             found = snapshot_download(name, revision=revision, local_files_only=local, allow_patterns=list(_WANTED))
         except (HfHubHTTPError, HFValidationError, OfflineModeIsEnabled, OSError) as error:

@@ -19,6 +19,7 @@ _GPU_BLOCK = 8192
 _MOST = 1 << 25  # pairs above the threshold that are held at once
 _ROWS = 1 << 10  # rows, or pairs, whose cosines one thread computes again
 _UNIT = 2e-6
+_MOST_CUT = 1 << 23  # pairs removed by the cap that are handed on
 
 _Found = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
@@ -36,6 +37,21 @@ class Pairs(NamedTuple):
     dst: torch.Tensor
     cosine: torch.Tensor
     cut: int
+
+
+class Known(NamedTuple):
+    """Pairs at or above the threshold that an earlier search found, by rows of the vectors that are searched now.
+
+    Attributes:
+        left, right: int64 [m], left < right, sorted by (left, right).
+        cosine: float32 [m], not a number where it is to be computed.
+        fresh: int64, ascending: the rows that the earlier search did not have. All pairs of other rows are known.
+    """
+
+    left: torch.Tensor
+    right: torch.Tensor
+    cosine: torch.Tensor
+    fresh: torch.Tensor
 
 
 def neighbours_above(vectors: torch.Tensor, threshold: float, top_k: int, device: torch.device | str = "cpu") -> Pairs:
@@ -63,6 +79,41 @@ def neighbours_above(vectors: torch.Tensor, threshold: float, top_k: int, device
         >>> neighbours_above(vectors, threshold=0.7, top_k=1)
         Pairs(src=tensor([0, 1]), dst=tensor([3, 2]), cosine=tensor([1.0000, 0.8000]), cut=0)
     """
+    return capped(vectors, threshold, top_k, device)[0]
+
+
+def capped(
+    vectors: torch.Tensor,
+    threshold: float,
+    top_k: int,
+    device: torch.device | str = "cpu",
+    known: Known | None = None,
+) -> tuple[Pairs, torch.Tensor | None]:
+    """Return what `neighbours_above` does, and the pairs that the cap removed.
+
+    With `known` only its fresh rows are multiplied with all rows; the pairs are the same as without, bit for bit,
+    since cosines that decide anything are computed in float64, and the cap is applied to all pairs again.
+
+    Returns:
+        The pairs, and int32 [2, cut] the others at or above the threshold; None where they are too many to be held.
+
+    Raises:
+        ValueError: as `neighbours_above`.
+    """
+    unit = _checked(vectors, threshold, top_k, device)
+    found = _each_once(unit, threshold) if known is None else _grown(unit, threshold, known)
+    if found is None:
+        src, dst, total = _row_by_row(unit, threshold, top_k)
+        return Pairs(src.cpu(), dst.cpu(), _cosines(unit, src, dst).cpu(), total - len(src)), None
+    kept = within_cap(unit, *found, top_k)
+    src, dst = found[0][kept].to(torch.int64), found[1][kept].to(torch.int64)
+    cosines = _cosines(unit, src, dst) if known is None else found[2][kept]
+    cut = len(kept) - len(src)
+    spare = None if cut > _MOST_CUT else torch.stack([found[0][~kept], found[1][~kept]]).cpu()
+    return Pairs(src.cpu(), dst.cpu(), cosines.cpu(), cut), spare
+
+
+def _checked(vectors: torch.Tensor, threshold: float, top_k: int, device: torch.device | str) -> torch.Tensor:
     if vectors.ndim != 2 or not -1.0 <= threshold <= 1.0 or top_k < 1:
         raise ValueError(
             f"got vectors {tuple(vectors.shape)}, threshold {threshold}, top_k {top_k}; expected [n, d], [-1, 1], >= 1"
@@ -70,13 +121,7 @@ def neighbours_above(vectors: torch.Tensor, threshold: float, top_k: int, device
     unit = vectors.detach().to(device=device, dtype=torch.float32).contiguous()
     if len(unit) and not bool((torch.linalg.vector_norm(unit, dim=1) - 1.0).abs().max() < _UNIT):
         raise ValueError("vectors: expected finite rows of length 1; scale them with torch.nn.functional.normalize")
-    found = _each_once(unit, threshold)
-    if found is None:
-        src, dst, total = _row_by_row(unit, threshold, top_k)
-    else:
-        kept = within_cap(unit, *found, top_k)
-        src, dst, total = found[0][kept].to(torch.int64), found[1][kept].to(torch.int64), len(kept)
-    return Pairs(src.cpu(), dst.cpu(), _cosines(unit, src, dst).cpu(), total - len(src))
+    return unit
 
 
 def _each_once(unit: torch.Tensor, threshold: float) -> _Found | None:
@@ -98,6 +143,24 @@ def _each_once(unit: torch.Tensor, threshold: float) -> _Found | None:
                 stripes.append(_joined(held, len(unit)))
                 held = []
     return _joined(stripes, len(unit), ordered=True)
+
+
+def _grown(unit: torch.Tensor, threshold: float, known: Known) -> _Found | None:
+    """Return all pairs at or above the threshold, their cosines exact; None where they are too many."""
+    step, fresh = _block(unit), known.fresh.to(unit.device)
+    product, new = _Product(unit, threshold, step), torch.zeros(len(unit), dtype=torch.bool, device=unit.device)
+    new[fresh] = True
+    blocks = [(rows, start) for rows in fresh.split(step) for start in range(0, len(unit), step)] if len(fresh) else []
+    with closing(_share(unit, lambda at: product.touching(at[0], at[1], new), blocks)) as found:
+        parts = list(progress(found, len(blocks), "nearest neighbours of new rows", "block"))
+    left, right, _ = _joined(parts, len(unit))
+    if len(left) + len(known.left) > _MOST:
+        return None
+    held = known.left.to(unit.device), known.right.to(unit.device), known.cosine.to(unit.device, copy=True)
+    unknown = held[2].isnan().nonzero().squeeze(1)
+    held[2][unknown] = _cosines(unit, held[0][unknown], held[1][unknown])
+    exact = left, right, _cosines(unit, left.to(torch.int64), right.to(torch.int64))
+    return _joined([(held[0].to(torch.int32), held[1].to(torch.int32), held[2]), exact], len(unit))
 
 
 def _row_by_row(unit: torch.Tensor, threshold: float, top_k: int) -> tuple[torch.Tensor, torch.Tensor, int]:
@@ -130,17 +193,37 @@ class _Product:
         Of pairs within one block only those with i < j are returned, or with `both` all but (i, i). Cosines within
         the product's error of the threshold are computed again in float64.
         """
-        one, other = self.unit[first : first + self.step], self.unit[second : second + self.step]
-        cosines = torch.mm(one, other.T, out=self._room(len(one) * len(other)).view(len(one), len(other)))
-        error = slack()
-        rows = (cosines.amax(1) >= self.threshold - error).nonzero().squeeze(1)
-        at, right = (cosines[rows] >= self.threshold - error).nonzero(as_tuple=True)
-        left = rows[at]
-        values = cosines[left, right]
-        left, right = left + first, right + second
+        rows = torch.arange(first, min(first + self.step, len(self.unit)), device=self.unit.device)
+        left, right, values = self._candidates(self.unit[first : first + self.step], rows, second)
         good = left != right if both else left < right
-        left, right, values = left[good], right[good], values[good]
-        unsure = (values < self.threshold + error).nonzero().squeeze(1)
+        return self._certain(left[good], right[good], values[good])
+
+    def touching(self, rows: torch.Tensor, second: int, new: torch.Tensor) -> _Found:
+        """Return (i, j, cosine), i < j, of the rows with those of the second block, as `above` does.
+
+        Args:
+            rows: int64, some rows where `new`.
+            second: start of a block.
+            new: bool [n]; two rows where it holds are a pair in one order only, as both meet all rows.
+        """
+        left, right, values = self._candidates(self.unit[rows], rows, second)
+        good = (left != right) & (~new[right] | (left < right))
+        left, right = left[good], right[good]
+        return self._certain(torch.minimum(left, right), torch.maximum(left, right), values[good])
+
+    def _candidates(
+        self, one: torch.Tensor, rows: torch.Tensor, second: int
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        other = self.unit[second : second + self.step]
+        cosines = torch.mm(one, other.T, out=self._room(len(one) * len(other)).view(len(one), len(other)))
+        least = self.threshold - slack()
+        hit = (cosines.amax(1) >= least).nonzero().squeeze(1)
+        at, right = (cosines[hit] >= least).nonzero(as_tuple=True)
+        at = hit[at]
+        return rows[at], right + second, cosines[at, right]
+
+    def _certain(self, left: torch.Tensor, right: torch.Tensor, values: torch.Tensor) -> _Found:
+        unsure = (values < self.threshold + slack()).nonzero().squeeze(1)
         values[unsure] = pair_cosines(self.unit, left[unsure], right[unsure])
         good = values >= torch.tensor(self.threshold, dtype=torch.float32, device=values.device)
         return left[good].to(torch.int32), right[good].to(torch.int32), values[good]

@@ -1,32 +1,24 @@
-"""An index of one's own documents: built once, then queried."""
+"""Asking an index."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from aeg.answer import Answered
-from aeg.artifacts import read_json, write_text
-from aeg.config.load import restored, to_plain
-from aeg.config.schema import ExperimentConfig
+from aeg.config.load import restored
 from aeg.core.evidence import CitationUnit
-from aeg.core.ranking import top_k
 from aeg.core.records import Query
 from aeg.errors import ConfigError, DataError
 from aeg.graph import AtomEntityGraph, load
+from aeg.index.layout import View, reading
 from aeg.pipeline.generating import Generator
-from aeg.pipeline.retrieving import Retriever, Seeding
-from aeg.pipeline.stages import Pipeline, Report
+from aeg.pipeline.retrieving import Retriever
+from aeg.pipeline.seeding import Seeding
+from aeg.pipeline.stages import Pipeline
 from aeg.propagation.base import Context
 from aeg.retrieval.carriers import carriers
-from aeg.retrieval.merge import merge_effective
-
-_FILE = "index.json"
-_FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -50,55 +42,25 @@ class Evidence:
     entities: tuple[tuple[str, float], ...]
 
 
-def own_corpus(path: Path) -> dict[str, Any]:
-    """Return the corpus section for a folder of text or Markdown files, or a file of JSON lines.
-
-    Raises:
-        DataError: if there is neither.
-    """
-    if path.is_dir():
-        return {"name": "text_folder", "path": str(path.resolve())}
-    if path.is_file() and path.suffix == ".jsonl":
-        return {"name": "jsonl", "documents": str(path.resolve())}
-    raise DataError(f"{path}: expected a folder of .txt and .md files, or a .jsonl file with id and text a line")
-
-
-def build_index(config: ExperimentConfig, folder: Path, report: Report) -> Pipeline:
-    """Build (or go on building) the index of `config`'s corpus in `folder`."""
-    pipeline = Pipeline(dataclasses.replace(config, artifacts_dir=str(folder)), report)
-    _ = pipeline.methods  # what is wrong with the config is told before anything is touched
-    (folder / _FILE).unlink(missing_ok=True)
-    try:
-        corpus = pipeline.corpus(pipeline.methods.corpus)
-        _, name = pipeline.graph(pipeline.passages(corpus))
-    finally:
-        pipeline.close()
-    content = {"format": _FORMAT, "graph": name, "config": to_plain(config), "counts": pipeline.counts}
-    write_text(folder / _FILE, json.dumps(content, indent=1, sort_keys=True) + "\n")
-    return pipeline
-
-
 def open_index(folder: Path, overrides: Sequence[str] = ()) -> tuple[Pipeline, AtomEntityGraph, str]:
-    """Return the pipeline, graph and graph fingerprint of an index; nothing is written to it.
+    """Return the pipeline, graph and generation of an index; nothing is written to it.
+
+    The graph is one consistent state, however the index is changed meanwhile or afterwards.
 
     Args:
         folder: of the index.
         overrides: `key.sub=value`, merged over the config that the index was built with.
 
     Raises:
-        DataError: if there is no index, or its building was interrupted.
+        DataError: if there is no index, its building was interrupted, or it has another format.
     """
-    file = folder / _FILE
-    if not file.is_file():
-        if any((folder / stage).is_dir() for stage in ("extraction", "graph")):
-            raise DataError(f"{folder}: index incomplete; run the same `aeg index` again, it goes on where it stopped")
-        raise DataError(f"{folder}: no index here; build one with `aeg index PATH --out {folder}`")
-    content = read_json(file)
-    if content.get("format") != _FORMAT:
-        raise DataError(f"{file}: got format {content.get('format')}, expected {_FORMAT}; build the index again")
-    config = restored({**content["config"], "artifacts_dir": str(folder)}, overrides)
-    pipeline = Pipeline(config, read_only=True)
-    return pipeline, load(folder / "graph" / content["graph"][:32]), content["graph"]
+    view, graph = reading(folder, _opened)
+    config = restored({**view.content["config"], "artifacts_dir": str(folder)}, overrides)
+    return Pipeline(config, read_only=True), graph, view.generation
+
+
+def _opened(view: View) -> tuple[View, AtomEntityGraph]:
+    return view, load(view.path)
 
 
 class Searcher:
@@ -109,18 +71,24 @@ class Searcher:
         self.retriever = Retriever(self.pipeline, self.graph, name)
         self.chosen = self.pipeline.methods.propagation[0]
         self.method, self.seeds = self.chosen.method, self.chosen.seeds
+        self._seed = self.pipeline.config.seeds[0] if self.method.stochastic else None
 
     def search(self, question: str, k: int = 10) -> list[Evidence]:
         """Return the k best atoms for a question.
 
         Raises:
+            ConfigError: if k is more than the index's config ranks.
             DataError: if the question has no text.
         """
+        depth = self.pipeline.config.retrieval.depth
+        if k > depth:
+            raise ConfigError(f"k: got {k}, the index ranks {depth} atoms; add the override retrieval.depth={k}")
         seeding = self._seeding(question)
         op, atoms = self.retriever.operator, len(self.graph.atoms)
         seeds, _ = self.retriever.seeds(seeding, self.seeds)
         scores, _ = self.method(op, seeds, Context(query_embeddings=seeding.embeddings))
-        rows, values = merge_effective(*top_k(scores[:atoms], k), seeding.of_query, 1, k)
+        ranking = self.retriever.rank(self.chosen, seeding, self._seed)
+        rows, values = ranking.units[:, :k], ranking.unit_scores[:, :k]
         best = scores[:atoms].argmax(1)
         found = []
         for rank, (row, value) in enumerate(zip(rows[0].tolist(), values[0].tolist(), strict=True), start=1):
@@ -139,10 +107,13 @@ class Searcher:
         """
         if self.pipeline.config.answer["name"] == "none":
             raise ConfigError("the index's config names no answer method: give answer.name=llm and llm.reader={...}")
+        if not any(self.graph.atoms.texts):
+            raise DataError(
+                "the index has no texts, it was exported with --no-text: it can be queried, not answered from"
+            )
         seeding = self._seeding(question)
-        seed = self.pipeline.config.seeds[0] if self.method.stochastic else None
         try:
-            found = Generator(self.retriever, seeding).one(self.retriever.rank(self.chosen, seeding, seed))
+            found = Generator(self.retriever, seeding).one(self.retriever.rank(self.chosen, seeding, self._seed))
         finally:
             self.pipeline.close()
         return found.answers[0], found.evidence[0].units
