@@ -1,0 +1,1 @@
+"""The paper's theorems (Appendix C) as experiments: `python -m experiments.theory`."""
