@@ -13,7 +13,8 @@ from torch import Tensor
 from aeg.core.seeds import Seeds
 
 if TYPE_CHECKING:
-    from aeg.pipeline.retrieving import Retriever, Seeding
+    from aeg.pipeline.retrieving import Retriever
+    from aeg.pipeline.seeding import Seeding
 
 ROOT = Path(__file__).resolve().parents[2]
 _PAPER = (
