@@ -22,7 +22,6 @@ from typing import Any
 from aeg.claims import Claim, follower
 from aeg.core.atomic import replacing
 from aeg.errors import DataError
-from aeg.plugins import PREFIX as PLUGIN
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -166,12 +165,7 @@ def code_hash(*parts: ModuleType | object) -> str:
         if path is not None:
             files[name] = path
             waiting.extend(_imported(path))
-    return fingerprint(sorted([_called(name), file_hash(path)] for name, path in files.items()))
-
-
-def _called(module: str) -> str:
-    """A module's name; a plugin file's without the hash of its path, as it is the same wherever it lies."""
-    return module.rpartition("_")[0] if module.startswith(PLUGIN) else module
+    return fingerprint([[name, file_hash(files[name])] for name in sorted(files)])
 
 
 _NO_RESULT = (

@@ -12,8 +12,6 @@ from types import ModuleType
 
 from aeg.errors import ConfigError
 
-PREFIX = "aeg_plugin_"  # of the modules that files become; a hash of the path is their end
-
 
 def load_plugins(names: Sequence[str]) -> list[ModuleType]:
     """Import each plugin, a module's name or a path to a Python file, and return the modules.
@@ -37,7 +35,7 @@ def _load_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise ConfigError(f"plugins: no file {str(path)!r}; paths are relative to the working folder")
     resolved = path.resolve()
-    name = f"{PREFIX}{path.stem}_{hashlib.sha256(str(resolved).encode()).hexdigest()[:8]}"
+    name = f"aeg_plugin_{path.stem}_{hashlib.sha256(resolved.read_bytes()).hexdigest()[:8]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, resolved)

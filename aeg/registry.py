@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -45,7 +46,7 @@ class Registry(Generic[T]):
             if not dataclasses.is_dataclass(cls):
                 raise TypeError(f"{self.kind} '{name}': {cls.__qualname__} must be a (frozen) dataclass")
             known = self._classes.get(name)
-            if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            if known is not None and not _same(known, cls):
                 raise ConfigError(f"{self.kind} '{name}' is already registered by {known.__module__}")
             self._classes[name] = cls
             return cls
@@ -83,3 +84,11 @@ class Registry(Generic[T]):
 
     def __contains__(self, name: object) -> bool:
         return name in self._classes
+
+
+def _same(known: type[Any], cls: type[Any]) -> bool:
+    """Tell whether two classes stand at the same place: a module loaded again, or a plugin file after an edit."""
+    if known.__qualname__ != cls.__qualname__:
+        return False
+    files = [getattr(sys.modules.get(c.__module__), "__file__", None) for c in (known, cls)]
+    return known.__module__ == cls.__module__ or (files[0] is not None and files[0] == files[1])

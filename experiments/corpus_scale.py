@@ -56,7 +56,7 @@ class Watched:
             pass
         out = self.process.communicate()[0]
         if self.process.returncode:
-            raise SystemExit(f"{self.process.args} failed with {self.process.returncode}; see the log")
+            raise SystemExit(f"{self.process.args!r} failed with {self.process.returncode}; see the log")
         return json.loads(out.splitlines()[-1]) | {"wall": time.perf_counter() - self.started, "peak": self.peak}
 
 

@@ -17,7 +17,8 @@ from aeg.pipeline.retrieving import Retriever
 from aeg.pipeline.stages import Pipeline
 
 METHODS = (
-    "{name: ppr, engine: iterate}, {name: ppr, label: folded, engine: folded, seeds: {atom_top_k: null, lexical_share: 0.0}}, "
+    "{name: ppr, engine: iterate}, "
+    "{name: ppr, label: folded, engine: folded, seeds: {atom_top_k: null, lexical_share: 0.0}}, "
     "{name: rwr, num_walks: 20}, {name: katz}, {name: weighted_bfs}"
 )
 

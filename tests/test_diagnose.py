@@ -154,7 +154,7 @@ def by_question(found: Diagnosis) -> dict[str, list[str]]:
     return causes
 
 
-@pytest.mark.parametrize("cause", [cause for cause in CAUSES if cause != "too_far"])
+@pytest.mark.parametrize("cause", [cause for cause in CAUSES if cause not in ("too_far", "mixed")])
 def test_every_cause_is_found_where_the_corpus_was_made_for_it(found, cause):
     told = {miss.query.id: miss.facts for miss in found.misses}
     assert by_question(found).get(cause) == [cause], told.get(cause)
@@ -164,6 +164,20 @@ def test_a_short_walk_does_not_get_far(folder):
     causes = by_question(diagnose(read_run(folder, "short"), replace(SETTINGS, faint=0.05)))
     assert causes["too_far"][-1] == "too_far"
     assert causes["unreachable"] == ["unreachable"]
+
+
+def test_words_that_are_mixed_in_can_put_gold_below(tmp_path):
+    world = World()
+    for at in range(K):
+        text = f"The red kettle of Papa Stour whistled in year {at}"
+        world.add(f"kettle-{at}", ["Papa Stour", "Great Sink"], text=text)
+    for at in range(20):
+        world.add(f"sink-{at}", ["Great Sink"])
+    world.ask("mixed", "Who heard the red kettle of Papa Stour?", world.add("other", ["Papa Stour", "Leaf Papa"]))
+    overrides = [*world.save(tmp_path), f"artifacts_dir={tmp_path / 'a'}", f"run_dir={tmp_path / 'runs'}"]
+    folder = run(load_config(None, [*overrides, "retrieval.mix={}"]), lambda _: None).folder
+    (miss,) = diagnose(read_run(folder, "ppr"), SETTINGS).misses
+    assert (miss.cause, miss.facts.walked, miss.facts.rank) == ("mixed", 1, K + 1)
 
 
 def test_every_miss_has_one_cause_and_the_counts_add_up(found, folder):
@@ -270,13 +284,14 @@ def test_a_run_on_the_sample(tmp_path, capsys):
 
 
 def test_the_first_cause_that_holds_counts():
-    facts = Facts(True, True, 1, False, True, 1, 3, rank=40, distinct=40, uncrowded=40, lifted=40, k=3)
+    facts = Facts(True, True, 1, False, True, 1, 3, rank=40, walked=40, distinct=40, uncrowded=40, lifted=40, k=3)
     worse = {
         "far_below": {"rank": 30},
         "below": {"rank": 6},
         "hubs": {"lifted": 3},
         "crowded": {"uncrowded": 3},
         "duplicates": {"distinct": 3},
+        "mixed": {"walked": 3},
         "too_far": {"distance": 4},
         "wrong_entity": {"led": False},
         "unreachable": {"distance": None},

@@ -12,11 +12,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aeg.core.idf import Idf
 from aeg.core.keys import atom_text
 from aeg.core.text import content_stems, sentences
 from aeg.errors import DataError
 from aeg.evaluation import EvidenceMeasure
-from aeg.core.idf import Idf
 from aeg.evaluation.reading import Portion, Reader
 
 

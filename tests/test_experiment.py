@@ -14,7 +14,7 @@ from aeg.experiment.run import Outcome, run
 from aeg.propagation import METHODS
 
 BASELINES = {"dense_atoms", "dense_passages", "bm25"}
-SHIPPED = set(METHODS)  # when collected: tests register methods of their own later
+SHIPPED = {name for name in METHODS if type(METHODS.make(name)).__module__.startswith("aeg.")}  # not those of tests
 
 
 @pytest.fixture(scope="module")

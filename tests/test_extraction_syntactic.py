@@ -12,10 +12,10 @@ from aeg.backends.nlp import load_pipeline, pipeline_name, pipeline_version
 from aeg.core.files import expect
 from aeg.core.keys import canonical_key
 from aeg.core.records import ExtractedAtom, Extraction, Passage
+from aeg.core.titles import base_title
 from aeg.errors import AegError, ConfigError, DataError, DependencyError
 from aeg.extraction import EXTRACTORS, Syntactic
 from aeg.extraction.abbreviations import abbreviations
-from aeg.core.titles import base_title
 from aeg.extraction.workers import ordered_map
 
 pytest.importorskip("spacy")

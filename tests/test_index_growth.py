@@ -66,7 +66,7 @@ class Updates:
 
     def step(self) -> int:
         """Change some documents, then the graph; return how many."""
-        updates = self.chance.choice((1, 1, 2, 4, 8))
+        updates = self.chance.choice((1, 2, 4, 8, 8))
         for _ in range(updates):
             kind = self.chance.random()
             if kind < 0.45 and len(self.held) < 8:
@@ -108,7 +108,7 @@ def test_ten_thousand_mixed_updates_equal_rebuilds():
         atoms = max(atoms, len(graph.atoms))
         if steps % CHECKED == 0 or done > UPDATES - 100:
             assert_same(graph, updates.built(None))
-    assert grown > 0.9 * steps > 2000
+    assert grown > 0.9 * steps > 1500
     assert cut > 0.2 * steps  # the cap on synonyms decides often
     assert atoms > 10
 

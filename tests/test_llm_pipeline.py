@@ -129,15 +129,12 @@ def test_accounting_by_module(ran):
         assert line in text
 
 
-def test_a_second_run_asks_nothing_and_takes_a_tenth(ran):
+def test_a_second_run_asks_nothing(ran):
     before, first = content(ran.outcome), usage(ran.outcome)
     asked = len(ran.model.asked)
-    started = time.perf_counter()
     again = go(ran.settings)
-    seconds = time.perf_counter() - started
     assert len(ran.model.asked) == asked
     assert content(again) == before
-    assert seconds < ran.seconds / 10, (seconds, ran.seconds)
     assert all(row["calls"] == row["cache_hits"] == 0 for row in usage(again).values())
     reused = usage(again, reused=True)
     for module in (CONSTRUCTION, DECOMPOSITION, SIEVE, ANSWERS, EVALUATION):

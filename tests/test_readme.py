@@ -13,7 +13,7 @@ from aeg.cli.main import main
 from aeg.propagation import METHODS
 
 README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
-SHIPPED = tuple(METHODS)  # when collected: tests register methods of their own later
+SHIPPED = [name for name in METHODS if type(METHODS.make(name)).__module__.startswith("aeg.")]  # not those of tests
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.S)
 
 

@@ -94,14 +94,17 @@ def test_without_texts_no_text_is_in_the_archive(index, tmp_path):
 def test_an_index_without_texts_is_queried_by_ids(index, tmp_path, capsys):
     export_index(index, tmp_path / "a.zip", text=False)
     import_index(tmp_path / "a.zip", tmp_path / "imported")
-    full, bare = (Searcher(folder, ["device=cpu"]).search(QUESTION) for folder in (index, tmp_path / "imported"))
+    no_words = ["retrieval.mix=null", "query.seeds.balance=share", "query.seeds.lexical_share=0.0", "device=cpu"]
+    full, bare = (Searcher(folder, no_words).search(QUESTION) for folder in (index, tmp_path / "imported"))
     assert [(item.atom_id, item.score, item.sources) for item in bare] == [
         (item.atom_id, item.score, item.sources) for item in full
     ]
     assert {item.atom for item in bare} == {""}
     capsys.readouterr()
-    assert main(["query", str(tmp_path / "imported"), QUESTION, "--top", "1", "device=cpu"]) == 0
-    assert f"atom {full[0].atom_id}" in capsys.readouterr().out
+    assert main(["query", str(tmp_path / "imported"), QUESTION, "--top", "1", *no_words]) == 0
+    told = capsys.readouterr()
+    assert f"atom {full[0].atom_id}" in told.out
+    assert "shared words do not count" in told.err
     reader = 'llm.reader={name: openai, model: none, base_url: "http://127.0.0.1:9/v1"}'
     assert main(["query", str(tmp_path / "imported"), QUESTION, "--answer", "answer={name: llm}", reader]) == 2
     assert "it can be queried, not answered from" in capsys.readouterr().err

@@ -97,6 +97,7 @@ def test_a_variant_takes_over_a_file(tmp_path):
 def test_the_names_of_values(tmp_path):
     text = """
 extends: quickstart
+query: {seeds: {lexical_share: 0.0}}
 sweep:
   grid:
     propagation: [[{name: ppr}], [{name: katz}, {name: none}]]

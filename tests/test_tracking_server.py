@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -108,7 +109,12 @@ def test_a_finished_folder_is_uploaded_later_and_once(folder, server, capsys):
 
 @pytest.mark.parametrize(
     ("server", "told"),
-    [("401", "refused"), ("500", "500"), ("hang", "Weights & Biases: "), ("refuse_history", "not all was taken")],
+    [
+        ("401", "refused"),
+        ("500", "500|gave up"),
+        ("hang", "imed out|status|gave up"),
+        ("refuse_history", "not all was taken"),
+    ],
     indirect=["server"],
 )
 def test_a_server_that_refuses_or_hangs_stops_nothing(folder, server, told, monkeypatch):
@@ -118,7 +124,7 @@ def test_a_server_that_refuses_or_hangs_stops_nothing(folder, server, told, monk
         run.part(4, {"ppr/recall@5": 0.5})
         finish(folder)
     assert len(lines) == 1
-    assert told in lines[0]
+    assert re.search(told, lines[0])
     assert "the run folder is whole without it" in lines[0]
     assert not (folder / "tracking.json").exists()
     assert read_journal(folder).status == "finished"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +34,10 @@ def main(arguments: Sequence[str]) -> int:
 
     if given.answer:
         return _answer(Searcher(given.index, given.overrides), given.question, given.json)
-    found = Searcher(given.index, given.overrides).search(given.question, given.top)
+    searcher = Searcher(given.index, given.overrides)
+    if not any(searcher.graph.atoms.texts):
+        sys.stderr.write("note: the index has no texts (exported with --no-text): shared words do not count in ranks\n")
+    found = searcher.search(given.question, given.top)
     for item in found:
         say(json.dumps(dataclasses.asdict(item), ensure_ascii=False) if given.json else _as_text(item))
     if not found and not given.json:

@@ -97,7 +97,7 @@ def _needed(spec: dataclasses.Field[Any]) -> bool:
 
 def _merged(cls: type[T], plain: dict[str, Any], ready: dict[str, Any], where: str) -> T:
     try:
-        part = _part(cls, tuple(plain))
+        part = _part(cls, tuple(plain))  # type: ignore[arg-type]
         typed: Any = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(part), plain))
         return cls(**{spec.name: getattr(typed, spec.name) for spec in dataclasses.fields(part)}, **ready)
     except ConfigError as error:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from aeg.core.operator import Operator
 
@@ -15,7 +17,14 @@ IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
 MEASURE, EXTRACTION, NO_ENTITY, NAMED, WRONG_ENTITY = "measure", "extraction", "no_entity", "named", "wrong_entity"
-UNREACHABLE, TOO_FAR, DUPLICATES, CROWDED, HUBS = "unreachable", "too_far", "duplicates", "crowded", "hubs"
+UNREACHABLE, TOO_FAR, MIXED, DUPLICATES, CROWDED, HUBS = (
+    "unreachable",
+    "too_far",
+    "mixed",
+    "duplicates",
+    "crowded",
+    "hubs",
+)
 BELOW, FAR_BELOW, OUT_OF_SIGHT = "below", "far_below", "out_of_sight"
 
 CAUSES = {
@@ -26,6 +35,7 @@ CAUSES = {
     UNREACHABLE: "no path from the seeds",
     WRONG_ENTITY: "the linked entities lead neither to it nor to gold that is tied to it",
     TOO_FAR: "farther from the seeds than the walk goes",
+    MIXED: "outranked by words and similarity mixed in: within k by the walk alone",
     DUPLICATES: "outranked by near-duplicates: within k once each is kept once",
     CROWDED: "outranked by many atoms of one passage: within k once they do not add up",
     HUBS: "outranked by hubs: within k once scores are divided by global ones",
@@ -49,6 +59,7 @@ class Facts:
         distance: edges from the nearest seed to its nearest atom; None without a path.
         length: how many edges the question's walk goes (`walk_length`).
         rank: as it was ranked; more than `k`.
+        walked: its rank by propagated scores alone.
         distinct: its rank if near-duplicates of what is ranked higher were left out.
         uncrowded: its rank if many atoms of one passage did not count together.
         lifted: its rank by score divided by global score.
@@ -63,6 +74,7 @@ class Facts:
     distance: int | None
     length: int
     rank: int
+    walked: int
     distinct: int
     uncrowded: int
     lifted: int
@@ -73,7 +85,7 @@ def cause_of(facts: Facts) -> str:
     """Return the cause of a miss: the first of `CAUSES` that holds.
 
     Example:
-        >>> facts = Facts(True, True, 2, False, True, 1, 4, rank=9, distinct=4, uncrowded=9, lifted=12, k=5)
+        >>> facts = Facts(True, True, 2, False, True, 1, 4, 9, walked=9, distinct=4, uncrowded=9, lifted=12, k=5)
         >>> cause_of(facts)
         'duplicates'
     """
@@ -85,6 +97,7 @@ def cause_of(facts: Facts) -> str:
         UNREACHABLE: facts.distance is None,
         WRONG_ENTITY: not facts.led,
         TOO_FAR: facts.distance is not None and facts.distance > facts.length,
+        MIXED: facts.walked <= facts.k,
         DUPLICATES: facts.distinct <= facts.k,
         CROWDED: facts.uncrowded <= facts.k,
         HUBS: facts.lifted <= facts.k,
@@ -124,14 +137,18 @@ def rank_of(scores: FloatArray, row: int) -> int:
     return 1 + int((scores > own).sum()) + int((scores[:row] == own).sum())
 
 
-def lift(scores: FloatArray, everywhere: FloatArray) -> FloatArray:
-    """Return score / global score, 0 where both are 0: how much more of the mass is there because of the question.
+def lift(scores: Tensor, everywhere: Tensor) -> Tensor:
+    """Return score / global score, 0 where that is 0: how much more there is because of the question.
 
     Args:
-        scores: of one question.
-        everywhere: the same method's scores with all nodes seeded alike.
+        scores: [rows, queries].
+        everywhere: the same method's scores with all nodes seeded alike, [rows, 1].
+
+    Example:
+        >>> lift(torch.tensor([[0.5], [0.0]]), torch.tensor([[0.25], [0.0]])).tolist()
+        [[2.0], [0.0]]
     """
-    return np.divide(scores, everywhere, out=np.zeros_like(scores), where=everywhere > 0)
+    return torch.where(everywhere > 0, scores / torch.where(everywhere > 0, everywhere, 1.0), 0.0)
 
 
 def distinct_rank(vectors: FloatArray, near: float) -> int:

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from aeg.core.idf import Idf
 from aeg.core.text import content_words
 from aeg.errors import DataError
-from aeg.core.idf import Idf
 from aeg.evaluation.reading import IntArray, Reader, TokenSpans
 
 Encode = Callable[[list[str]], torch.Tensor]

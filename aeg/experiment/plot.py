@@ -10,18 +10,17 @@ from aeg.evaluation.aggregate import MetricRow
 
 def save_plot(rows: Sequence[MetricRow], path: Path, title: str) -> None:
     """Draw `recall@k` against k, else `evidence_coverage@B` against B, with 95 % intervals, as a PNG."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import colormaps
+    from matplotlib.figure import Figure  # not pyplot: a caller's backend, in a notebook say, stays as it is
 
     overall = [row for row in rows if row.group == "all"]
     prefix, label = "recall@", "k (documents)"
     if not any(row.metric.startswith(prefix) for row in overall):
         prefix, label = "evidence_coverage@", "token budget"
     methods = list(dict.fromkeys(row.method for row in overall))
-    figure, axes = pyplot.subplots(figsize=(7, 4.5), constrained_layout=True)
-    colours = pyplot.get_cmap("tab20").colors  # type: ignore[attr-defined]
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.subplots()
+    colours = colormaps["tab20"].colors  # type: ignore[attr-defined]
     for at, method in enumerate(methods):
         points = sorted(
             (int(row.metric.removeprefix(prefix)), row)
@@ -44,4 +43,3 @@ def save_plot(rows: Sequence[MetricRow], path: Path, title: str) -> None:
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small", ncols=2)
     figure.savefig(path, dpi=150, metadata={"Software": None})
-    pyplot.close(figure)

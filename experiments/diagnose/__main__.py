@@ -21,6 +21,7 @@ wrong_entity  The linked entities do not lead to it: none lies on it or is joine
               (and more than ten) tie nothing.
 too_far       Its nearest atom is more edges from the seeds than the walk goes: the largest h such that nodes at least
               h edges away hold `faint` of the mass of this question.
+mixed         Within k by propagated scores alone: words and similarity mixed into them put it below.
 duplicates    Within k once what is ranked above it is kept only where its cosine with everything kept is below
               `near` (passages: mean of their atoms' vectors).
 crowded       Within k once many atoms of one passage do not add up: passages by their best atom or by their atoms' mean

@@ -6,9 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import torch
-
 from aeg.core.records import Query
 from aeg.corpus.base import CorpusLoader
 from aeg.errors import DataError
@@ -16,18 +13,14 @@ from aeg.evaluation.diagnosis import (
     Facts,
     Terrain,
     cause_of,
-    distinct_rank,
-    lift,
-    rank_of,
-    uncrowded_rank,
     walk_length,
 )
 from aeg.evaluation.reading import Reader
 from aeg.pipeline.retrieving import Retriever
 from aeg.pipeline.stages import Pipeline
-from aeg.retrieval.search import DocumentMap
 from experiments.diagnose.finished import FinishedRun
 from experiments.diagnose.gold import Gold, Names, Passages, Statements, atoms_by_document
+from experiments.diagnose.otherwise import Otherwise, Ranks
 from experiments.diagnose.settings import Settings
 from experiments.diagnose.walks import Walk, Walks
 
@@ -89,7 +82,6 @@ class Part:
             {self.graph.entities.keys[row] for row in linked} != {key for e in r["effective"] for key in e["entities"]}
             for linked, r in zip(self.linked, self.records, strict=True)
         )
-        self.documents = {doc_id: row for row, doc_id in enumerate(self.retriever.documents.ids)}
         self.row_of_atom = {name: row for row, name in enumerate(self.graph.atoms.ids)}
         self.atoms_of_document = atoms_by_document(self.graph)
         self.walks = Walks(self.retriever, self.seeding, self.item)
@@ -111,16 +103,7 @@ class Part:
         operator, atoms = self.retriever.operator.to("cpu"), len(self.graph.atoms)
         self.terrain = Terrain(operator, atoms, self.settings.common)
         self._names = Names(self.graph, self.settings)
-        self._everywhere = self.walks.everywhere()
-        self._document_everywhere = self._document_scores(self._everywhere)
-        self._best_atom, self._sum = (DocumentMap(self.graph.atoms, self.graph.passages, how) for how in ("max", "sum"))
-        self._sizes = np.array([len(self.atoms_of_document.get(name, ())) or 1 for name in self.documents])
-        self._of_atom: list[list[int]] = [[] for _ in range(atoms)]
-        occurrences = self.graph.atoms
-        pairs = zip(occurrences.occurrence_atom.tolist(), occurrences.occurrence_passage.tolist(), strict=True)
-        for atom, passage in pairs:
-            self._of_atom[atom].append(passage)
-        self._document_vectors = self._vectors()
+        self._otherwise = Otherwise(self.retriever, self.seeding, self.walks.everywhere(), self.settings)
         for walk in self.walks:
             if not all(gold.found for gold in self.golds[walk.question]):
                 for miss in self._of_question(walk):
@@ -151,7 +134,7 @@ class Part:
                 min(steps) if steps else None,
                 length,
                 gold.rank,
-                *self._ranks(gold, walk, self.records[at]),
+                *self._ranks(gold, walk),
                 gold.k,
             )
             found_by = [
@@ -162,44 +145,8 @@ class Part:
             mass = float(walk.mass[list(gold.atoms)].sum())
             yield Miss(self.label, query, gold, facts, cause_of(facts), mass, name, tuple(found_by))
 
-    def _ranks(self, gold: Gold, walk: Walk, record: dict[str, Any]) -> tuple[int, int, int]:
-        """The ranks of a miss among distinct ones, uncrowded, and by lift; its own where there is none."""
+    def _ranks(self, gold: Gold, walk: Walk) -> Ranks:
         if not gold.atoms:
-            return gold.rank, gold.rank, gold.rank
-        if self.kind.what == Passages.what:
-            return self._passage_ranks(gold, walk, record)
-        lifted = lift(walk.best[: len(self.graph.atoms)], self._everywhere[: len(self.graph.atoms)])
-        by_lift = min(rank_of(lifted, atom) for atom in gold.atoms)
-        rows = [self.row_of_atom[name] for name in record["units"][: gold.rank]]
-        if gold.rank > len(rows) or rows[-1] not in gold.atoms:
-            return gold.rank, gold.rank, by_lift
-        vectors = self.graph.atoms.embeddings
-        assert vectors is not None
-        distinct = distinct_rank(vectors[rows].double().numpy(), self.settings.near)
-        return distinct, uncrowded_rank([self._of_atom[row] for row in rows], self.settings.crowd), by_lift
-
-    def _passage_ranks(self, gold: Gold, walk: Walk, record: dict[str, Any]) -> tuple[int, int, int]:
-        row = self.documents[gold.name]
-        scores = torch.from_numpy(walk.best[: len(self.graph.atoms)]).float().unsqueeze(1)
-        lifted = rank_of(lift(self._document_scores(walk.best), self._document_everywhere), row)
-        uncrowded = gold.rank
-        if self.retriever.config.retrieval.passage_score == "sum":
-            sums, best = (of.scores(scores)[:, 0].double().numpy() for of in (self._sum, self._best_atom))
-            uncrowded = min(rank_of(best, row), rank_of(sums / self._sizes, row))
-        above = [self.documents[name] for name in record["documents"][: gold.rank - 1]]
-        if gold.rank > len(record["documents"]):
-            return gold.rank, uncrowded, lifted
-        return distinct_rank(self._document_vectors[[*above, row]], self.settings.near), uncrowded, lifted
-
-    def _document_scores(self, scores: np.ndarray) -> np.ndarray:
-        of_atoms = torch.from_numpy(scores[: len(self.graph.atoms)]).float().unsqueeze(1)
-        return self.retriever.documents.scores(of_atoms.to(self.retriever.operator.device))[:, 0].double().cpu().numpy()
-
-    def _vectors(self) -> np.ndarray:
-        """Unit means of the atoms' vectors, one a document."""
-        atoms = self.graph.atoms
-        assert atoms.embeddings is not None
-        row = torch.tensor([self.documents[passage.doc_id] for passage in self.graph.passages], dtype=torch.int64)
-        sums = torch.zeros(len(self.documents), atoms.embeddings.shape[1], dtype=torch.float64)
-        sums.index_add_(0, row[atoms.occurrence_passage], atoms.embeddings[atoms.occurrence_atom].double())
-        return torch.nn.functional.normalize(sums, dim=1).numpy()
+            return gold.rank, gold.rank, gold.rank, gold.rank
+        ranks = self._otherwise.passage if self.kind.what == Passages.what else self._otherwise.statement
+        return ranks(gold, walk, self.records[walk.question])

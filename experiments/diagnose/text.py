@@ -59,7 +59,10 @@ def example(part: Part, miss: Miss, walk: Walk) -> list[str]:
     """Return a miss in words: question, links, seeds, gold, and what outranked it, with masses."""
     graph, facts = part.graph, miss.facts
     far = "no path" if facts.distance is None else f"{facts.distance} edges from the seeds"
-    ranks = f"without near-duplicates {facts.distinct}, uncrowded {facts.uncrowded}, by lift {facts.lifted}"
+    ranks = (
+        f"by the walk alone {facts.walked}, without near-duplicates {facts.distinct}, "
+        f"uncrowded {facts.uncrowded}, by lift {facts.lifted}"
+    )
     named = f"; its own {miss.named!r} is named" if miss.named else ""
     lines = [
         f"[{miss.cause}] {miss.query.id} ({type_of(miss)}): {miss.query.question}",
@@ -69,11 +72,11 @@ def example(part: Part, miss: Miss, walk: Walk) -> list[str]:
         f"walk goes {facts.length}{named}",
     ]
     if miss.gold.atoms:
-        best = max(miss.gold.atoms, key=lambda row: (walk.best[row], -row))
+        best = max(miss.gold.atoms, key=lambda row: (walk.mass[row], -row))
         lines.append(f"         its best atom: {graph.atoms.texts[best]!r}, {_carried(part, walk, best)}")
     for rank, (name, rows) in enumerate(_above(part, miss, walk.question), start=1):
         mass = float(walk.mass[rows].sum())
-        best = max(rows, key=lambda row: (walk.best[row], -row))
+        best = max(rows, key=lambda row: (walk.mass[row], -row))
         lines.append(f"  {rank:>2}. {name}; mass {mass:.2e}, atoms {len(rows)}, {_carried(part, walk, best)}")
     return [line if len(line) <= _WIDTH else f"{line[:_WIDTH]} ..." for line in lines]
 

@@ -23,15 +23,17 @@ class Walk:
 
     Attributes:
         question: row of the question.
+        first: its first effective query.
+        columns: scores [nodes, effective queries], float32.
         mass: scores [nodes], the mean over effective queries, each scaled to sum 1.
-        best: scores [nodes], the largest over effective queries, as they rank.
         seeds: share of the seed mass by node, largest first; not those on all atoms.
         everywhere: all atoms are seeded besides.
     """
 
     question: int
+    first: int
+    columns: torch.Tensor
     mass: FloatArray
-    best: FloatArray
     seeds: dict[int, float]
     everywhere: bool
 
@@ -53,15 +55,15 @@ class Walks:
                 if group and of_query[at] != of_query[group[0][0]]:
                     yield self._united(group)
                     group = []
-                group.append((at, scores[:, column].double().cpu()))
+                group.append((at, scores[:, column].cpu()))
         if group:
             yield self._united(group)
 
-    def everywhere(self) -> FloatArray:
-        """Return the scores [nodes] with all nodes seeded alike."""
+    def everywhere(self) -> torch.Tensor:
+        """Return the scores [nodes, 1] with all nodes seeded alike."""
         nodes = self._retriever.operator.num_nodes
         scores, _ = self._item.method(self._retriever.operator, torch.ones(nodes, 1) / nodes, self._context())
-        return scores[:, 0].double().cpu().numpy()
+        return scores.cpu()
 
     def _context(self) -> Context:
         wants, retriever = self._item.method.wants, self._retriever
@@ -74,9 +76,9 @@ class Walks:
 
     def _united(self, group: list[tuple[int, torch.Tensor]]) -> Walk:
         seeds, _ = self._retriever.seeds(self._seeding, self._item.seeds)
-        scores = torch.stack([column for _, column in group])
-        total = scores.sum(1, keepdim=True)
-        mass = (scores / total.where(total > 0, 1.0)).mean(0)
+        columns = torch.stack([column for _, column in group], dim=1)
+        total = columns.double().sum(0)
+        mass = (columns.double() / total.where(total > 0, 1.0)).mean(1)
         shares: dict[int, float] = {}
         first, last = group[0][0], group[-1][0]
         _, nodes, weights = seeds.entries(first, last + 1)
@@ -88,8 +90,9 @@ class Walks:
         ordered = sorted(shares.items(), key=lambda pair: (-pair[1], pair[0]))
         return Walk(
             int(self._seeding.of_query[first]),
+            first,
+            columns,
             mass.numpy(),
-            scores.amax(0).numpy(),
             {node: weight / whole for node, weight in ordered},
             everywhere,
         )
