@@ -106,9 +106,9 @@ def make_world() -> World:
     world.crowd("Eastray", K, "Between Eastray")
     world.add("between", ["Between Eastray", "Behind Eastray"])
     world.ask("wrong_entity", "What of Eastray?", world.add("behind", ["Behind Eastray"]))
-    chain = [world.add(f"chain-{at}", [f"Faray {at}", f"Faray {at + 1}"]) for at in range(4)]
+    chain = [world.add(f"chain-{at}", [f"Faray {at}", f"Faray {at + 1}"]) for at in range(3)]
     world.crowd("Faray 0", K)
-    world.ask("too_far", "What of Faray 0?", chain[0], chain[1], chain[3])
+    world.ask("too_far", "What of Faray 0?", *chain)
     for at in range(K):
         world.add(f"twin-{at}", ["Gairsay", "Twin Leaf"], ["Gairsay", "Twin Leaf"], same="The ship sank in the sound")
     world.ask("duplicates", "What of Gairsay?", world.add("single", ["Gairsay", "Own Leaf"]))

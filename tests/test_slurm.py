@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from slurm_controller import cluster, missing, wait
 from slurm_encoder import make_encoder
 
 from aeg.cluster.status import status
-from aeg.cluster.submission import submissions
+from aeg.cluster.submission import Submission, submissions
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=f"Slurm is not installed: {', '.join(missing())}")
 HERE = Path(__file__).resolve().parent
@@ -132,18 +134,29 @@ def metrics(folder: Path) -> dict[tuple[str, ...], dict[str, object]]:
     return {(row["method"], row["metric"], str(row.get("group")), str(row.get("part"))): row for row in rows}
 
 
-def reference(config: Path, sweep: Path, tasks: tuple[int, ...]) -> subprocess.Popen[str]:
-    """The same runs without Slurm and without an interruption; only extraction and graph are taken over."""
+@contextmanager
+def references(config: Path, sweep: Path, tasks: tuple[int, ...]) -> Iterator[list[subprocess.Popen[str]]]:
+    """The same runs without Slurm and interruptions, by the same code; extraction and graph are taken over."""
     place = config.parent / "reference"
     for stage in ("extraction", "graph"):
         shutil.copytree(config.parent / "artifacts" / stage, place / "artifacts" / stage)
-    only = [part for task in tasks for part in ("--only", run_of(sweep, task).id)]
-    command = [sys.executable, "-m", "experiments.ablate", str(config), *only]
-    places = [f"run_dir={place / 'runs'}", f"artifacts_dir={place / 'artifacts'}"]
+    snapshot = next((sweep / "snapshots").iterdir())
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM", "AEG_TEST"))}
-    return subprocess.Popen(
-        [*command, *places], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    environment |= {"PYTHONPATH": f"{snapshot}/code/plugins:{snapshot}/code", "PYTHONSAFEPATH": "1"}
+    places = [f"run_dir={place / 'runs'}", f"artifacts_dir={place / 'artifacts'}"]
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-m", "aeg", "run", str(snapshot / f"task-{task}.yaml"), *places],
+                    env=environment,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                )
+            )
+            for task in tasks
+        ]
 
 
 def test_a_sweep_survives_kills_signals_and_a_failure(slurm, config):
@@ -164,9 +177,18 @@ def test_a_sweep_survives_kills_signals_and_a_failure(slurm, config):
 
     slurm.run("scontrol", "update", "PartitionName=main", "State=UP")
     wait(lambda: slurm.states()[str(sent.index)] == "COMPLETED", PATIENCE, "the index")
-    alone = reference(config, sweep, (KILLED, SIGNALLED))
+    with references(config, sweep, (KILLED, SIGNALLED)) as alone:
+        interrupted(slurm, sweep, artifacts, killed, signalled)
+        reported(slurm, sweep, sent)
+        for process in alone:
+            output, _ = process.communicate(timeout=PATIENCE)
+            assert process.returncode == 0, output
+    for task in (KILLED, SIGNALLED):
+        compare(sweep, config.parent / "reference" / "runs", status(sweep).runs[task].id)
 
-    # Each of the two is stopped twice, with some of its questions done and some not.
+
+def interrupted(slurm, sweep: Path, artifacts: Path, killed: str, signalled: str) -> None:
+    """Kill one run twice and signal another twice, with some of the questions done and some not."""
     done = {KILLED: 0, SIGNALLED: 0}
     for attempt in (1, 2):
         for task in (KILLED, SIGNALLED):
@@ -195,13 +217,16 @@ def test_a_sweep_survives_kills_signals_and_a_failure(slurm, config):
     for task in (KILLED, SIGNALLED):
         run = until(sweep, task, "finished")
         assert (run.done, run.attempts) == (QUESTIONS, 3)
+
+
+def reported(slurm, sweep: Path, sent: Submission) -> None:
+    """The broken run has failed, the report is there, nothing is left in the queue, and the status says so."""
     run = until(sweep, BROKEN, "failed")
     assert "this run is made to fail" in run.error
     assert any("this run is made to fail" in line for line in run.log)
     wait(lambda: slurm.states()[str(sent.report)] == "COMPLETED", PATIENCE, "the report")
     assert (sweep / "report" / "index.html").is_file(), (sweep / "logs" / f"report-{sent.report}.log").read_text()
 
-    # Nothing is left in the queue, and the status says so, with Slurm and without.
     states = slurm.states(*sent.numbers)
     assert Counter(states.values()) == {"COMPLETED": 7, "FAILED": 1}, states
     assert slurm.run("squeue", "--noheader") == ""
@@ -209,11 +234,6 @@ def test_a_sweep_survives_kills_signals_and_a_failure(slurm, config):
         told = json.loads(program("experiments.status", sweep, "--json", *arguments, code=1))
         assert told["counts"] == {"finished": 5, "failed": 1}
     assert "this run is made to fail" in program("experiments.status", sweep, code=1)
-
-    output, _ = alone.communicate(timeout=PATIENCE)
-    assert alone.returncode == 0, output
-    for task in (KILLED, SIGNALLED):
-        compare(sweep, config.parent / "reference" / "runs", status(sweep).runs[task].id)
 
 
 def compare(sweep: Path, alone: Path, run: str) -> None:

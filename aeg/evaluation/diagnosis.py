@@ -17,14 +17,8 @@ IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
 MEASURE, EXTRACTION, NO_ENTITY, NAMED, WRONG_ENTITY = "measure", "extraction", "no_entity", "named", "wrong_entity"
-UNREACHABLE, TOO_FAR, MIXED, DUPLICATES, CROWDED, HUBS = (
-    "unreachable",
-    "too_far",
-    "mixed",
-    "duplicates",
-    "crowded",
-    "hubs",
-)
+UNREACHABLE, TOO_FAR = "unreachable", "too_far"
+MIXED, DUPLICATES, CROWDED, HUBS = "mixed", "duplicates", "crowded", "hubs"
 BELOW, FAR_BELOW, OUT_OF_SIGHT = "below", "far_below", "out_of_sight"
 
 CAUSES = {

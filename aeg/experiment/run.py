@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from aeg.artifacts import CLAIM, MANIFEST, fingerprint, write_text
-from aeg.claims import Claim, follower
+from aeg.claims import Claim
 from aeg.config.llm import ROLES
 from aeg.config.load import to_plain
 from aeg.config.schema import ExperimentConfig
@@ -70,7 +71,7 @@ def run(
         group: name of what the run belongs to, a sweep, for its tracker.
 
     Raises:
-        ConfigError: if `questions` is `odd` without `holdout`.
+        ConfigError: if `questions` is `odd` without `holdout`, or several processes were started together.
         PendingBatch: if requests of language models wait for an offline job; the same run goes on later.
         BudgetError: if the next request could exceed the budget; likewise.
         AegError: whatever the config, the data or the machine lack.
@@ -87,8 +88,11 @@ def run(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"{folder}: cannot be made ({error.strerror}); set run_dir to a writable folder") from None
-    if follower():
-        return _run(pipeline, folder, None, None)
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigError(
+            f"got {os.environ['WORLD_SIZE']} processes started together, expected one: a run is not shared over "
+            "processes; start one process a run, and several runs as the elements of an array"
+        )
     with Claim(folder / CLAIM, report, f"run {folder.name}") if claim is None else nullcontext():
         watch = Watch(folder, report)
         pipeline.report = watch
@@ -96,7 +100,7 @@ def run(
             return _run(pipeline, folder, watch, tracker)
 
 
-def _run(pipeline: Pipeline, folder: Path, watch: Watch | None, tracker: Tracker | None) -> Outcome:
+def _run(pipeline: Pipeline, folder: Path, watch: Watch, tracker: Tracker) -> Outcome:
     started, config = time.perf_counter(), pipeline.config
     parts = pipeline.methods.corpus.parts(pipeline.root)
     gathered, pending = Gathered(), Pending()
@@ -105,12 +109,10 @@ def _run(pipeline: Pipeline, folder: Path, watch: Watch | None, tracker: Tracker
     writers = Writers(results, ResultsWriter(folder / "answers.parquet", answer_schema()), texts)
     try:
         for at, (label, loader) in enumerate(parts, start=1):
-            if watch is not None and tracker is not None:
-                pipeline.advanced = _told(watch.advanced(label, at, len(parts)), tracker.advanced)
+            pipeline.advanced = _told(watch.advanced(label, at, len(parts)), tracker.advanced)
             with pending.gathered():
                 run_part(pipeline, label, loader, gathered, writers)
-                if tracker is not None:
-                    tracker.part(len(gathered.queries), _means(gathered))
+                tracker.part(len(gathered.queries), _means(gathered))
         pending.raise_any()
     finally:
         pipeline.close()

@@ -187,7 +187,8 @@ class Retriever:
 
     def settled(self, item: LabelledMethod, seeding: Seeding) -> Propagation:
         """Return a method as it runs for these questions, whatever blocks they come in."""
-        return item.method.settled(self.operator, self.seeds(seeding, item.seeds)[0], len(self.graph.atoms))
+        rows = None if self.documents.needs_entities else len(self.graph.atoms)  # as `retrieve` asks for
+        return item.method.settled(self.operator, self.seeds(seeding, item.seeds)[0], rows)
 
     def rank_block(
         self, item: LabelledMethod, method: Propagation, seeding: Seeding, seed: int | None, block: Block

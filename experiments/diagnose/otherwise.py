@@ -74,12 +74,8 @@ class Otherwise:
             return by_walk, gold.rank, gold.rank, by_lift
         assert atoms.embeddings is not None
         distinct = distinct_rank(atoms.embeddings[rows].double().numpy(), self._settings.near)
-        return (
-            by_walk,
-            distinct,
-            uncrowded_rank([self._passages_of[row] for row in rows], self._settings.crowd),
-            by_lift,
-        )
+        uncrowded = uncrowded_rank([self._passages_of[row] for row in rows], self._settings.crowd)
+        return by_walk, distinct, uncrowded, by_lift
 
     def _documents(self, scores: Tensor) -> Tensor:
         return self._map.scores(scores.to(self._device), len(self._graph.atoms)).cpu()
