@@ -81,7 +81,7 @@ def test_it_runs_from_top_to_bottom(path, figures, place, monkeypatch):
     with tempfile.TemporaryDirectory() as sockets:  # a short path, as sockets want it; no port is opened
         manager = AsyncKernelManager(kernel_name="python3", transport="ipc", ip=f"{sockets}/k")
         where = {"metadata": {"path": str(place)}}
-        NotebookClient(book, km=manager, timeout=900, startup_timeout=300, resources=where).execute(cleanup_kc=True)
+        NotebookClient(book, km=manager, timeout=900, startup_timeout=300, resources=where).execute()
     outputs = [output for cell in book.cells for output in cell.get("outputs", [])]
     images = [output for output in outputs if "image/png" in output.get("data", {})]
     assert len(images) == figures
