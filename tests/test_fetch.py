@@ -50,7 +50,7 @@ corpus: {{name: sample}}
 num_questions: 4
 extraction: {{name: recorded, path: 'builtin:sample'}}
 encoder: {{name: hf, model: {NAME}, pooling: mean}}
-propagation: [{{name: ppr}}]
+propagation: [{{name: none}}]
 evaluation: {{resamples: 100, baselines: [], encoder: {{name: hf, model: {NAME}, pooling: mean}}}}
 """
     )
@@ -122,9 +122,6 @@ def test_fetched_where_there_is_a_network_a_config_runs_where_there_is_none(tmp_
     weights.resolve().write_bytes(data[:-1])
     assert [line.rpartition(": ")[2] for line in damaged(moved)] == ["has changed"]
     assert main(["fetch", str(config), "--to", str(moved), "--check"]) == 1
-    look = aeg("doctor", str(config), "--fast", blocked=blocked, **variables)
-    assert look.returncode == 1
-    assert "not a whole safetensors file" in look.stdout
     weights.resolve().unlink()
     assert [line.rpartition(": ")[2] for line in damaged(moved)] == ["is missing"]
 
