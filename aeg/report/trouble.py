@@ -17,7 +17,8 @@ _SIZES = {
     "seeds": {"effective_queries"},
     "encoder": {"encoded", "from_cache"},
     "evidence": {"units", "united_atoms"},
-    "sieve": {"kept", "below_similarity", "redundant"},
+    "sieve": {"questions", "candidates", "kept", "below_similarity", "redundant"},
+    "answer": {"questions", "answered"},
     "operator": set(),
 }
 _WORDS = {
