@@ -130,6 +130,13 @@ def test_two_methods_in_several_variants_and_what_is_called_the_same(tmp_path):
     found = compare([folder], resamples=100)
     assert found.systems == ("ppr, full", "katz, full", "ppr, half", "katz, half")
     assert found.notes == ("baseline: ppr, full, the first system (choose with --baseline)",)
+    for by, systems in ((3e-8, 5), (1e-4, 6)):  # what an encoder's batches round, and what they do not
+        runs = []
+        for name, gain in (("one", 0.0), ("two", 0.25)):
+            rounded = {"recall@5": shifted(by * (name == "two"))}
+            values = {"ppr": {"recall@5": shifted(gain)}, "katz": {"recall@5": shifted(gain / 2)}, "bm25": rounded}
+            runs.append(({"variant": name}, name, write_run(tmp_path / f"{name}-{by}", values)))
+        assert len(compare([write_sweep(tmp_path / f"sweep-{by}", runs)], resamples=100).systems) == systems
     twice = compare([tmp_path / "full", tmp_path / "half"], "ppr, full", resamples=100)
     assert twice.systems == found.systems
     assert compare([folder, tmp_path / "full"], resamples=100).systems == found.systems  # one run, given twice

@@ -345,8 +345,8 @@ def test_missing_and_broken_models(tmp_path, folder):
     with pytest.raises(DataError, match=r"no model\.safetensors"):
         backend(tmp_path).open()
     weights.write_bytes(b"\x10\0\0\0\0\0\0\0{broken")
-    with pytest.raises(DataError, match="not a whole safetensors file"):
-        backend(tmp_path).open()
+    with backend(tmp_path).open() as session, pytest.raises(DataError, match="not a whole safetensors file"):
+        list(session.send(ask("hi")))
 
 
 def test_a_model_that_brings_its_own_code_is_refused(tmp_path):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
+from traitlets.config import Config
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -79,9 +79,12 @@ def test_it_runs_from_top_to_bottom(path, figures, place, monkeypatch):
     book = read(path)
     book.cells.insert(0, nbformat.v4.new_code_cell(STRICT))
     with tempfile.TemporaryDirectory() as sockets:  # a short path, as sockets want it; no port is opened
-        manager = AsyncKernelManager(kernel_name="python3", transport="ipc", ip=f"{sockets}/k")
+        places = Config({"AsyncKernelManager": {"transport": "ipc", "ip": f"{sockets}/k"}})
         where = {"metadata": {"path": str(place)}}
-        NotebookClient(book, km=manager, timeout=900, startup_timeout=300, resources=where).execute()
+        client = NotebookClient(
+            book, kernel_name="python3", config=places, timeout=900, startup_timeout=300, resources=where
+        )
+        client.execute()  # its own kernel manager's channels are closed by it, another's are not
     outputs = [output for cell in book.cells for output in cell.get("outputs", [])]
     images = [output for output in outputs if "image/png" in output.get("data", {})]
     assert len(images) == figures

@@ -72,9 +72,11 @@ class Bm25:
         logging.getLogger("bm25s").setLevel(logging.WARNING)  # it installs a handler that shows DEBUG
         index = bm25s.BM25(method="lucene", k1=k1, b=b, backend="numpy")
         index.index(words, show_progress=False)
-        self._column = {word: column for word, column in index.vocab_dict.items() if word}
+        names = sorted(word for word in index.vocab_dict if word)  # its own order is that of a set: another each time
+        self._column = {word: column for column, word in enumerate(names)}
         parts = (index.scores["data"], index.scores["indices"], index.scores["indptr"])
-        by_text = csc_array(parts, shape=(len(words), len(parts[2]) - 1)).tocsr()
+        by_text = csc_array(parts, shape=(len(words), len(parts[2]) - 1))
+        by_text = by_text[:, [index.vocab_dict[word] for word in names]].tocsr()
         by_text.sort_indices()
         crow, col, data = (torch.from_numpy(part) for part in (by_text.indptr, by_text.indices, by_text.data))
         return csr_matrix(crow.int(), col.int(), data.float(), by_text.shape)
