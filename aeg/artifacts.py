@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from aeg.claims import Claim, follower
+from aeg.claims import Claim
 from aeg.core.atomic import replacing
 from aeg.errors import DataError
 
@@ -66,7 +66,7 @@ class Artifact:
         """
         claim = Claim(self.path / CLAIM, report, f"{self.stage} {self.fingerprint[:8]}")
         try:
-            if not follower() and claim.acquire(done=lambda: self.complete) and self.complete:
+            if claim.acquire(done=lambda: self.complete) and self.complete:
                 claim.release()
             yield
         finally:
@@ -115,7 +115,7 @@ class Store:
                 stage's part of the config, hashes of code, weights and files. Never a path.
         """
         name = fingerprint({"stage": stage, "format": FORMAT, **inputs})
-        folder = self.root / stage / name[:32]
+        folder = self.folder(stage, name)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -123,6 +123,10 @@ class Store:
                 f"{folder}: cannot be made ({error.strerror}); set artifacts_dir to a writable folder"
             ) from None
         return Artifact(folder, stage, name, inputs)
+
+    def folder(self, stage: str, name: str) -> Path:
+        """Return where the artifact of `stage` with this fingerprint lies, or would lie."""
+        return self.root / stage / name[:32]
 
 
 def fingerprint(value: Any) -> str:

@@ -232,14 +232,6 @@ def holder_of(path: Path) -> Holder | None:
     return None if dead else holder
 
 
-def follower() -> bool:
-    """Tell whether this process belongs to a group started by `torchrun` or the like, and is not its first.
-
-    A group does one piece of work together: its first process claims for all.
-    """
-    return os.environ.get("RANK", "0") != "0" and os.environ.get("WORLD_SIZE", "1") != "1"
-
-
 def _read(path: Path) -> tuple[Holder, int] | None:
     """The holder and the heartbeat (nanoseconds) in a claim's file; None where there is none."""
     try:

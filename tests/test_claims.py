@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from aeg.artifacts import Store
-from aeg.claims import Claim, Holder, follower, holder_of
+from aeg.claims import Claim, Holder, holder_of
 
 HOLDING = """
 import sys, time
@@ -233,16 +233,3 @@ def test_an_incomplete_artifact_is_claimed_while_it_is_made(tmp_path):
     with artifact.claimed():
         assert holder_of(artifact.path / "claim") is not None
     assert not (artifact.path / "claim").exists()
-
-
-def test_a_group_of_processes_claims_by_its_first(tmp_path, monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("RANK", "1")
-    artifact = Store(tmp_path).artifact("graph", of="z")
-    assert follower()
-    with artifact.claimed():
-        assert not (artifact.path / "claim").exists()
-    monkeypatch.setenv("RANK", "0")
-    assert not follower()
-    monkeypatch.delenv("RANK")
-    assert not follower()

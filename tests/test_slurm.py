@@ -280,3 +280,27 @@ def test_an_index_that_fails_leaves_nothing_waiting(slurm, tmp_path, config):
     assert "6 of 6 runs to submit" in program("experiments.submit", sweep, "--no-doctor", "--mem", "1G", "--cpus", "1")
     slurm.run("scancel", "--user", "root")
     wait(lambda: not slurm.run("squeue", "--noheader"), PATIENCE, "an empty queue")
+
+
+def test_two_nodes_share_one_run(slurm, tmp_path, config):
+    """`evaluate.sbatch` by hand: a process on each of two nodes; the results are the bytes of one process."""
+    encoder = f"{{name: hf, model: '{config.parent / 'encoder'}', pooling: mean}}"
+    overrides = ["device=cpu", "workers=1", "num_questions=22", "retrieval.block=5", "graph.synonym=false"]
+    overrides += ["propagation=[{name: ppr}]", "evaluation.baselines=[]", "evaluation.resamples=100"]
+    overrides += [f"encoder={encoder}", f"evaluation.encoder={encoder}"]
+    results = []
+    for name in ("two", "one"):
+        places = [f"run_dir={tmp_path / name}", f"artifacts_dir={tmp_path / name / 'artifacts'}"]
+        if name == "one":
+            program("aeg", "run", "quickstart", *overrides, *places)
+        else:
+            sbatch = ["sbatch", "--parsable", "--nodes=2", "--mem=1G", "--cpus-per-task=1", "--time=30"]
+            sbatch += [f"--output={tmp_path}/log", f"--chdir={HERE.parent}", "slurm/evaluate.sbatch", "quickstart"]
+            slurm.env["AEG_PYTHON"] = sys.executable
+            job = slurm.run(*sbatch, *overrides, *places, cwd=HERE.parent).strip()
+            wait(lambda job=job: slurm.states(int(job)).get(job) in ("COMPLETED", "FAILED"), PATIENCE, "the job")
+            log = (tmp_path / "log").read_text()
+            assert slurm.states(int(job))[job] == "COMPLETED", log
+        (run,) = (tmp_path / name).glob("quickstart-*")
+        results.append([(run / file).read_bytes() for file in ("results.parquet", "metrics.json")])
+    assert results[0] == results[1]

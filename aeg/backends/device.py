@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import re
+import socket
 import warnings
 
 import torch
 
+from aeg.backends.group import group
 from aeg.errors import ConfigError, DeviceError
 
 logger = logging.getLogger(__name__)
@@ -71,9 +73,10 @@ def _automatic() -> tuple[torch.device, str]:
     if count:
         if len(named) > count:
             logger.warning("CUDA_VISIBLE_DEVICES=%r names %d GPUs, torch sees %d", visible, len(named), count)
-        why = f"auto: the first of {count} GPUs that torch sees, {torch.cuda.get_device_name(0)}"
-        logger.info("device auto: cuda:0 (%s)", why)
-        return torch.device("cuda", 0), why
+        at = _own_gpu(count)
+        why = f"auto: number {at} of {count} GPUs that torch sees, {torch.cuda.get_device_name(at)}"
+        logger.info("device auto: cuda:%d (%s)", at, why)
+        return torch.device("cuda", at), why
     if named:
         raise DeviceError(
             f"device 'auto': CUDA_VISIBLE_DEVICES={visible!r} names a GPU but {reason}; "
@@ -90,11 +93,25 @@ def _cuda(name: str, index: int | None) -> torch.device:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         shown = "" if visible is None else f" (CUDA_VISIBLE_DEVICES={visible!r})"
         raise DeviceError(f"device {name!r}: {reason}{shown}; set device: cpu, or run where there is a GPU")
+    together = group().size
+    if index is not None and together > 1:
+        raise ConfigError(f"device: got {name!r} for each of {together} processes; set device: auto, a GPU for each")
     if index is None:
-        index = torch.cuda.current_device() if torch.cuda.is_initialized() else 0
+        index = _own_gpu(count) if together > 1 or not torch.cuda.is_initialized() else torch.cuda.current_device()
     if index >= count:
         raise DeviceError(f"device {name!r}: torch sees {count} GPU(s), the last is cuda:{count - 1}; use that")
     return torch.device("cuda", index)
+
+
+def _own_gpu(count: int) -> int:
+    """The number of this process's GPU: each of a group on one machine has its own."""
+    local = group().local_rank
+    if local >= count:
+        raise DeviceError(
+            f"process {local + 1} on {socket.gethostname()}: torch sees {count} GPU(s) there; start as many processes "
+            "as GPUs, or set device: cpu"
+        )
+    return local
 
 
 def _cuda_devices() -> tuple[int, str]:

@@ -21,6 +21,14 @@ def main(arguments: Sequence[str]) -> int:
     given = _parser().parse_intermixed_args(arguments)
     if given.jobs < 1:
         _parser().error(f"--jobs: got {given.jobs}, expected at least 1")
+    from aeg.backends.group import led
+
+    return led(lambda: _ablate(given))
+
+
+def _ablate(given: argparse.Namespace) -> int:
+    from aeg.backends.group import group
+    from aeg.errors import ConfigError
     from aeg.experiment.sweep import load_sweep, run_sweep
     from aeg.experiment.sweep.record import write_sweep
 
@@ -34,6 +42,8 @@ def main(arguments: Sequence[str]) -> int:
     for line in _notes(sweep):
         report(line)
     if given.jobs > 1:
+        if group().size > 1:
+            raise ConfigError(f"--jobs: got {given.jobs} in a group of {group().size} processes; leave one of them out")
         write_sweep(sweep)
         code = _shared(sweep, given)
     else:

@@ -19,6 +19,12 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("overrides", nargs="*", metavar="key.sub=value", help="override the config")
     given = parser.parse_intermixed_args(arguments)
+    from aeg.backends.group import led
+
+    return led(lambda: _run(given))
+
+
+def _run(given: argparse.Namespace) -> int:
     from aeg.config.load import load_config
     from aeg.experiment.run import run
 

@@ -33,9 +33,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with stoppable():
             if given.do == "report":
                 return report(Path(given.what))
+            from aeg.backends.group import led
+
             if given.do == "index":
-                return index(given.what, given.overrides)
-            return run(given.what, given.task, given.overrides)
+                return led(lambda: index(given.what, given.overrides))
+            return led(lambda: run(given.what, given.task, given.overrides))
     except AegError as error:
         sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
         return error.exit_code

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 _QUICK, _SLOW = 0.5, 30.0  # seconds between updates on a terminal, and in a log file
+_hidden = False
 
 
 def progress_bar(total: int | None, what: str, unit: str = "it") -> Any:
@@ -18,7 +19,14 @@ def progress_bar(total: int | None, what: str, unit: str = "it") -> Any:
     from tqdm import tqdm
 
     pause = _QUICK if sys.stderr.isatty() else _SLOW
-    return tqdm(total=total, desc=what, unit=unit, delay=2, leave=False, mininterval=pause, maxinterval=pause)
+    look = {"mininterval": pause, "maxinterval": pause, "delay": 2, "leave": False}
+    return tqdm(total=total, desc=what, unit=unit, disable=_hidden, **look)
+
+
+def hide_progress() -> None:
+    """Show no progress in this process from now on: another one of its group does."""
+    global _hidden
+    _hidden = True
 
 
 def progress(items: Iterable[T], total: int | None, what: str, unit: str = "it") -> Iterator[T]:

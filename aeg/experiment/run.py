@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -71,7 +70,7 @@ def run(
         group: name of what the run belongs to, a sweep, for its tracker.
 
     Raises:
-        ConfigError: if `questions` is `odd` without `holdout`, or several processes were started together.
+        ConfigError: if `questions` is `odd` without `holdout`.
         PendingBatch: if requests of language models wait for an offline job; the same run goes on later.
         BudgetError: if the next request could exceed the budget; likewise.
         AegError: whatever the config, the data or the machine lack.
@@ -88,11 +87,6 @@ def run(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"{folder}: cannot be made ({error.strerror}); set run_dir to a writable folder") from None
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise ConfigError(
-            f"got {os.environ['WORLD_SIZE']} processes started together, expected one: a run is not shared over "
-            "processes; start one process a run, and several runs as the elements of an array"
-        )
     with Claim(folder / CLAIM, report, f"run {folder.name}") if claim is None else nullcontext():
         watch = Watch(folder, report)
         pipeline.report = watch

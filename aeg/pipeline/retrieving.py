@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from aeg.artifacts import Artifact, code_hash
+from aeg.backends.group import group
 from aeg.config.schema import SeedsConfig
 from aeg.core.bm25 import Bm25
 from aeg.core.idf import Idf
@@ -29,7 +30,7 @@ from aeg.pipeline.keeping import spec
 from aeg.pipeline.memory import check_graph
 from aeg.pipeline.methods import LabelledMethod
 from aeg.pipeline.ranking import Ranking, per_question
-from aeg.pipeline.ranking_job import RankingJob
+from aeg.pipeline.ranking_job import RankingJob, RankingShare
 from aeg.pipeline.seeding import Seeding
 from aeg.pipeline.stages import Pipeline
 from aeg.propagation.base import Context, Info, Propagation
@@ -146,19 +147,33 @@ class Retriever:
 
     def rankings(self, seeding: Seeding) -> list[Ranking]:
         """Rank by every propagation method of the config, block of questions by block, then by every baseline."""
-        jobs = [
+        jobs, parts, team = self.jobs(seeding), self.blocks(seeding), group()
+        with self.pipeline.accounts.module(RETRIEVAL):
+            if team.size > 1 and len(parts) > 1:
+                team.run(RankingShare.of(self, seeding), lambda: self._rank(jobs, parts, team.size))
+                self.pipeline.advanced(len(seeding.queries), len(seeding.queries))
+            else:
+                self._rank(jobs, parts)
+            found = [job.finished(parts) for job in jobs]
+            return found + [self.baseline(name, seeding) for name in self.config.evaluation.baselines]
+
+    def jobs(self, seeding: Seeding) -> list[RankingJob]:
+        """Return a ranking to be made for every propagation method of the config, and every seed of a random one."""
+        return [
             RankingJob(self, item, seeding, seed)
             for item in self.pipeline.methods.propagation
             for seed in (self.config.seeds if item.method.stochastic else [None])
         ]
-        with self.pipeline.accounts.module(RETRIEVAL):
-            parts = self.blocks(seeding)
-            for block in progress(parts, len(parts), "propagation", "block"):
-                for job in jobs:
-                    job.rank(block)
-                self.pipeline.advanced(block.last, len(seeding.queries))
-            found = [job.finished() for job in jobs]
-            return found + [self.baseline(name, seeding) for name in self.config.evaluation.baselines]
+
+    def _rank(self, jobs: list[RankingJob], blocks: list[Block], processes: int = 1) -> None:
+        """Rank this process's blocks, the first of each round; tell how many questions all processes have ranked."""
+        mine, done = blocks[::processes], set[Block]()
+        for block in progress(mine, len(mine), "propagation", "block"):
+            for job in jobs:
+                job.rank(block)
+            near = blocks[: block.index + processes * processes] if processes > 1 else [block]
+            done |= {part for part in near if part not in done and all(job.has(part) for job in jobs)}
+            self.pipeline.advanced(sum(part.last - part.first for part in done), blocks[-1].last)
 
     def blocks(self, seeding: Seeding) -> list[Block]:
         """Return the questions in blocks of the config's size."""

@@ -187,23 +187,29 @@ class VectorCache:
         if not self.folder.is_dir():
             return
         names = {path.name for path in self.folder.iterdir() if path.suffix == ".safetensors"}
+        shards = []
         for name in sorted(names - self._seen):
             self._seen.add(name)
             try:
-                self._add(_Shard.open(self.folder / name, self.dim))
+                shards.append(_Shard.open(self.folder / name, self.dim))
             except _CorruptShard as error:
                 self._reject(name, error)
+        self._add(shards)
 
-    def _add(self, shard: _Shard) -> None:
-        """Merge a shard's keys into the sorted index; a key that is known already keeps its first place."""
-        fresh, rows = np.unique(_as_strings(shard.keys), return_index=True)
+    def _add(self, shards: list[_Shard]) -> None:
+        """Merge shards' keys into the sorted index, all at once; a key that is known already keeps its first place."""
+        if not shards:
+            return
+        sizes = [len(shard.keys) for shard in shards]
+        fresh, first = np.unique(np.concatenate([_as_strings(shard.keys) for shard in shards]), return_index=True)
+        of_shard = np.repeat(np.arange(len(shards)) + len(self._shards), sizes)
+        rows = np.concatenate([np.arange(size) for size in sizes])
+        places = np.stack([of_shard, rows], axis=1).astype(np.int32)[first]
         new = ~self._find(fresh)[0]
-        fresh, rows = fresh[new], rows[new]
-        places = np.stack([np.full(len(rows), len(self._shards)), rows], axis=1).astype(np.int32)
-        at = np.searchsorted(self._keys, fresh)
-        self._keys = np.insert(self._keys, at, fresh)
-        self._places = np.insert(self._places, at, places, axis=0)
-        self._shards.append(shard)
+        at = np.searchsorted(self._keys, fresh[new])
+        self._keys = np.insert(self._keys, at, fresh[new])
+        self._places = np.insert(self._places, at, places[new], axis=0)
+        self._shards += shards
 
     def _find(self, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if not len(self._keys):
@@ -230,8 +236,7 @@ class VectorCache:
     def _rebuild(self, shards: list[_Shard]) -> None:
         self._shards, self._keys = [], np.empty(0, dtype="S32")
         self._places = np.empty((0, 2), dtype=np.int32)
-        for shard in shards:
-            self._add(shard)
+        self._add(shards)
 
     def _reject(self, name: str, error: Exception) -> None:
         self.corrupt.add(name)

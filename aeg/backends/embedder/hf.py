@@ -5,20 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
 from aeg.backends.embedder.base import EMBEDDERS, Embedder, Encoded, Encoder
 from aeg.backends.embedder.presets import Preset, find_preset
+from aeg.backends.embedder.sharing import Batch, shared
 from aeg.backends.embedder.tokens import TokenTable, padded_length, plan_missing
 from aeg.backends.embedder.weights import declared_pooling, file_hashes, locate_model, position_limit, read_json
+from aeg.backends.group import group
 from aeg.backends.loading import one_line, quiet
 from aeg.backends.memory import require, weights_bytes
 from aeg.backends.threads import map_threads
@@ -27,6 +29,7 @@ from aeg.core.progress import progress_bar
 from aeg.errors import ConfigError, DataError, DeviceError
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 _FORMAT = 1
 _FLUSH = 4096
@@ -151,26 +154,46 @@ class HuggingFaceEncoder(Encoder):
     def _run(self, table: TokenTable, batches: list[np.ndarray]) -> Generator[torch.Tensor, None, None]:
         """Yield each batch's vectors, in order."""
         _ = self._model  # loaded before threads ask for it
-        if self.device.type == "cpu":
-            yield from map_threads(partial(self._vectors, table), batches)
+        padded = partial(self._padded, table)
+        if group().size > 1 and len(batches) > 1:
+            yield from shared(self, self._params, [partial(padded, rows) for rows in batches])
         else:
-            yield from (self._vectors(table, rows) for rows in batches)
+            yield from self.batches_encoded(batches, lambda rows: self.vectors(padded(rows)))
 
-    def _vectors(self, table: TokenTable, rows: np.ndarray) -> torch.Tensor:
-        """Return the unit vectors of one batch, float32 [b, d] on the device; halved where memory is short."""
+    def batches_encoded(
+        self, batches: Sequence[T], encode: Callable[[T], torch.Tensor]
+    ) -> Generator[torch.Tensor, None, None]:
+        """Yield what `encode` makes of each batch, in order: on the CPU several batches at a time."""
+        if self.device.type == "cpu":
+            yield from map_threads(encode, batches)
+        else:
+            yield from map(encode, batches)
+
+    def _padded(self, table: TokenTable, rows: np.ndarray) -> Batch:
         width = int(padded_length(table.lengths[rows], self._multiple).max())
-        ids, mask = (torch.from_numpy(part) for part in table.padded(rows, width, self._pad_id))
+        return table.padded(rows, width, self._pad_id)
+
+    def vectors(self, batch: Batch) -> torch.Tensor:
+        """Return the unit vectors of one batch, float32 [b, d] on the device; halved where memory is short.
+
+        Args:
+            batch: token ids and mask, [b, width].
+        """
+        ids, mask = batch
         try:
-            return self._forward(ids.to(self.device), mask.to(self.device))
+            return self._forward(*(torch.from_numpy(part).to(self.device) for part in batch))
         except torch.OutOfMemoryError:
-            if len(rows) == 1:
+            if len(ids) == 1:
                 raise DeviceError(
-                    f"{self.device}: out of memory with one text of {width} tokens; set a smaller max_length or dtype"
+                    f"{self.device}: out of memory with one text of {ids.shape[1]} tokens; set a smaller max_length or "
+                    "dtype"
                 ) from None
-        logger.warning("%s: out of memory with %d texts of %d tokens; halving the batch", self.device, len(rows), width)
+        logger.warning(
+            "%s: out of memory with %d texts of %d tokens; halving the batch", self.device, len(ids), ids.shape[1]
+        )
         self.counts["batches_halved"] += 1
-        middle = len(rows) // 2
-        return torch.cat([self._vectors(table, rows[:middle]), self._vectors(table, rows[middle:])])
+        middle = len(ids) // 2
+        return torch.cat([self.vectors((ids[:middle], mask[:middle])), self.vectors((ids[middle:], mask[middle:]))])
 
     @torch.inference_mode()
     def _forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

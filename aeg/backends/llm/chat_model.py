@@ -91,6 +91,15 @@ class ChatModel:
         middle = len(batch) // 2
         return self.replies(batch[:middle]) + self.replies(batch[middle:])
 
+    def outcomes(self, batch: Sequence[Prepared]) -> list[Reply | Failure]:
+        """Return the outcome of each request, in order; where the model fails on the batch, failures with the cause."""
+        try:
+            return self.replies(batch)
+        except (RuntimeError, IndexError, ValueError) as error:
+            cause = f"{type(error).__name__}: {one_line(error)}"
+            logger.error("a batch of %d requests failed: %s", len(batch), cause)
+            return [Failure("server", cause) for _ in batch]
+
     @staticmethod
     def _tokens(batch: Sequence[Prepared]) -> int:
         """Tokens held at most: each row is as long as the longest prompt and the longest reply."""

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from aeg.backends.group import group
 from aeg.backends.llm.base import BACKENDS, Backend, Failure, Message, Reply, Request, Session
 from aeg.backends.llm.hub_model import content_hash, context_limit, load_tokenizer, locate_chat_model
 from aeg.backends.loading import one_line
@@ -46,8 +47,8 @@ class TransformersBackend(Backend):
     never run.
 
     Requests are sorted by length and cut into fixed batches, so that the same list of requests gives the same
-    replies whatever the number of processes. Sampling draws each request's tokens from its own random numbers,
-    seeded by seed + sample and by the prompt.
+    replies whatever the number of processes, `processes` here or those of a group (`aeg.backends.group`). Sampling
+    draws each request's tokens from its own random numbers, seeded by seed + sample and by the prompt.
 
     Attributes:
         model: a folder, or a hub name.
@@ -98,6 +99,12 @@ class TransformersBackend(Backend):
 
         from aeg.backends.device import resolve_device
 
+        together = group().size
+        if together > 1 and (self.processes > 1 or self.device_map is not None):
+            raise ConfigError(
+                f"processes: got {self.processes} with device_map {self.device_map!r} in a group of {together} "
+                "processes, which hold a model each; set processes: 1 and device_map: null"
+            )
         if self.device_map is not None:
             if self.processes > 1:
                 raise ConfigError(
@@ -159,13 +166,15 @@ class TransformersSession(Session):
             yield from self._shares.run(batches)
             self.counts["batches_halved"] = self._shares.halved
             return
+        if group().size > 1:
+            from aeg.backends.llm.sharing import shared
+
+            for number, (outcomes, halved) in enumerate(shared(self._model, batches)):
+                self.counts["batches_halved"] += halved
+                yield number, outcomes
+            return
         for number, batch in enumerate(batches):
-            try:
-                outcomes = self._model.replies(batch)
-            except (RuntimeError, IndexError, ValueError) as error:
-                cause = f"{type(error).__name__}: {one_line(error)}"
-                logger.error("a batch of %d requests failed: %s", len(batch), cause)
-                outcomes = [Failure("server", cause) for _ in batch]
+            outcomes = self._model.outcomes(batch)
             self.counts["batches_halved"] = self._model.counts["batches_halved"]
             yield number, outcomes
 
