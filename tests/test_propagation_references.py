@@ -205,6 +205,21 @@ def test_rwr_draws_from_the_query_s_key_not_from_its_place():
     assert torch.equal(make("rwr")(op, alone)[0][:, 0], scores[:, 1])
 
 
+@given(graphs, st.integers(0, 1000))
+@settings(max_examples=30)
+def test_rwr_walks_the_same_compiled_and_vectorised(graph, seed):
+    nodes = 60
+    op = Operator.from_edges(nodes, torch.from_numpy(graph[0]), torch.from_numpy(graph[1]))
+    generator = torch.Generator().manual_seed(seed)
+    seeds = torch.rand(nodes, 7, generator=generator)
+    seeds[torch.rand(nodes, 7, generator=generator) < 0.7] = 0
+    seeds[:, 3] = 0
+    method = make("rwr", num_walks=50)
+    one, other = (method(op.using(kernel), seeds, Context(seed=seed))[0] for kernel in ("numba", "torch"))
+    assert torch.equal(one, other)
+    assert (one[:, 3] == 0).all()
+
+
 def test_weighted_bfs_reaches_no_further_than_its_hops():
     path = Operator.from_edges(6, torch.stack([torch.arange(5), torch.arange(1, 6)]))
     scores, _ = make("weighted_bfs", hops=3, decay=0.5)(path, torch.eye(6)[:, :1])

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from aeg.config.ranges import param
+from aeg.core.kernels import compiled
+from aeg.core.kernels.threads import ALONE, share
 from aeg.core.operator import Operator
 from aeg.errors import DataError
 from aeg.propagation.base import METHODS, Context, Info, Propagation
@@ -58,26 +60,87 @@ class RWR(Propagation):
             raise DataError(
                 "rwr: got an operator that is split over processes, expected a whole one; walks follow edges"
             )
-        nodes, columns = seeds.shape
+        columns = seeds.shape[1]
         keys = column_keys(seeds) if context.query_keys is None else context.query_keys
-        keys = splitmix64(keys + splitmix64(torch.tensor(context.seed, device=seeds.device))).unsqueeze(1)
-        mass = seeds.T.to(torch.float64).cumsum(1)
-        live = mass[:, -1:] > 0
-        step = _Steps(op, mass, keys, self.num_walks)
-        at = step.redraw(0)
-        visits = [at]
-        for move in range(1, self.walk_length + 1):
-            back = (step.draw(3 * move) < self.restart) | op.isolated[at]
-            at = torch.where(back, step.redraw(3 * move + 1), step.follow(at, 3 * move + 2))
-            visits.append(at)
-        flat = (torch.stack(visits) * columns + torch.arange(columns, device=at.device).unsqueeze(1)).flatten()
-        counts = torch.bincount(flat, minlength=nodes * columns).view(nodes, columns)
-        scores = counts / (self.num_walks * (self.walk_length + 1)) * live.T
-        return scores.to(torch.float32), Info.exact(columns, self.walk_length, seeds.device)
+        keys = splitmix64(keys + splitmix64(torch.tensor(context.seed, device=seeds.device)))
+        count = _compiled if compiled(op.kernel) else _vectorised
+        visits = count(self, op, seeds, keys)
+        scores = visits.to(torch.float32) / (self.num_walks * (self.walk_length + 1))
+        return scores, Info.exact(columns, self.walk_length, seeds.device)
 
     def reference(self, weights: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         """See `Propagation.reference`: the mean of the first L + 1 power iterates."""
         return power_iterates(weights, seeds, self.restart, self.walk_length).mean(0)
+
+
+def _reach(op: Operator) -> Tensor:
+    """Row + cumulated share of the row's weight, of each entry of the matrix, float64: a walk's draw falls into it."""
+    if "reach" not in op.memo:
+        sizes = (op.crow[1:] - op.crow[:-1]).to(torch.int64)
+        row = torch.repeat_interleave(torch.arange(op.num_nodes, device=op.device), sizes)
+        within = (op.weight.to(torch.float64) / op.degree[row]).cumsum(0)
+        before = torch.cat([within.new_zeros(1), within])[op.crow.to(torch.int64)[row]]
+        op.memo["reach"] = row + (within - before).clamp(max=1.0)
+    return op.memo["reach"]
+
+
+def _compiled(method: RWR, op: Operator, seeds: Tensor, keys: Tensor) -> Tensor:
+    """Visits of each node by each query's walks, queries shared among threads."""
+    from aeg.propagation.walk_loop import prepared, walks
+
+    visits = torch.zeros(seeds.shape, dtype=torch.int32)
+    out, given = visits.numpy(), seeds.T.contiguous().numpy()
+    mixed = splitmix64(keys).numpy().view(np.uint64)
+    matrix = (op.crow.numpy(), op.col.numpy(), _reach(op).numpy())
+    spaces: list[_Space] = []
+
+    def work(q: int) -> None:
+        try:
+            space = spaces.pop()
+        except IndexError:  # the other threads have them
+            space = _Space(op.num_nodes, method)
+        nodes, mass, guide = space.seeds
+        seeded = prepared(given[q], nodes, mass, guide)
+        if seeded:
+            drawn = (nodes[:seeded], mass[:seeded], guide[:seeded])
+            found = walks(*matrix, *drawn, mixed[q], method.restart, method.walk_length, *space.visited)
+            touched = space.touched[:found]
+            out[touched, q] = space.counts[touched]
+            space.counts[touched] = 0
+        spaces.append(space)
+
+    share(work, seeds.shape[1], ALONE)
+    return visits
+
+
+class _Space:
+    """The arrays that one thread walks in; the counts are zero between queries."""
+
+    def __init__(self, nodes: int, method: RWR) -> None:
+        self.seeds = np.zeros(nodes, dtype=np.int32), np.zeros(nodes), np.zeros(nodes, dtype=np.int32)
+        self.counts = np.zeros(nodes, dtype=np.int32)
+        self.at = np.zeros(method.num_walks, dtype=np.int64)
+        self.touched = np.zeros(min(nodes, method.num_walks * (method.walk_length + 1)), dtype=np.int32)
+
+    @property
+    def visited(self) -> tuple[np.ndarray, ...]:
+        return self.at, self.counts, self.touched
+
+
+def _vectorised(method: RWR, op: Operator, seeds: Tensor, keys: Tensor) -> Tensor:
+    """Visits of each node by each query's walks, all walks of all queries at once: on a GPU, or without a compiler."""
+    nodes, columns = seeds.shape
+    mass = seeds.T.to(torch.float64).cumsum(1)
+    step = _Steps(op, mass, keys.unsqueeze(1), method.num_walks)
+    at = step.redraw(0)
+    visits = [at]
+    for move in range(1, method.walk_length + 1):
+        back = (step.draw(3 * move) < method.restart) | op.isolated[at]
+        at = torch.where(back, step.redraw(3 * move + 1), step.follow(at, 3 * move + 2))
+        visits.append(at)
+    flat = (torch.stack(visits) * columns + torch.arange(columns, device=at.device).unsqueeze(1)).flatten()
+    counts = torch.bincount(flat, minlength=nodes * columns).view(nodes, columns)
+    return counts * (mass[:, -1:] > 0).T
 
 
 class _Steps:
@@ -87,13 +150,7 @@ class _Steps:
         self.keys, self.mass, self.total = keys, mass, mass[:, -1:]
         self.walk = torch.arange(num_walks, device=mass.device).unsqueeze(0)
         self.num_walks = num_walks
-        self.crow, self.col = op.crow.to(torch.int64), op.col.to(torch.int64)
-        sizes = self.crow[1:] - self.crow[:-1]
-        row = torch.repeat_interleave(torch.arange(op.num_nodes, device=mass.device), sizes)
-        share = op.weight.to(torch.float64) / op.degree[row]
-        within = share.cumsum(0)
-        before = torch.cat([within.new_zeros(1), within])[self.crow[row]]
-        self.reach = row + (within - before).clamp(max=1.0)
+        self.crow, self.col, self.reach = op.crow.to(torch.int64), op.col.to(torch.int64), _reach(op)
 
     def draw(self, counter: int) -> Tensor:
         return uniform(self.keys, self.walk + counter * self.num_walks)
