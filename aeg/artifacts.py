@@ -173,7 +173,8 @@ def code_hash(*parts: ModuleType | object) -> str:
 
 
 _NO_RESULT = (
-    *("aeg.config.", "aeg.registry", "aeg.errors", "aeg.core.progress", "aeg.artifacts", "aeg.backends.memory"),
+    *("aeg.config.", "aeg.registry", "aeg.errors", "aeg.core.progress", "aeg.artifacts"),
+    *("aeg.backends.memory", "aeg.backends.group"),
     *(f"aeg.backends.llm.{name}" for name in ("cache", "ledger", "lines", "sender")),
 )
 

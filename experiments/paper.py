@@ -93,13 +93,15 @@ def _wanted(found: Sequence[Comparison], names: Sequence[str]) -> None:
 
 
 def _show(found: Sequence[Comparison], as_json: Path | None, as_markdown: Path | None) -> None:
+    told: list[set[str]] = [set()]  # before each comparison: what a table of the same sweep has noted already
     for one in found:
-        print("\n".join(lines(one)) + "\n")
+        print("\n".join(lines(one, told[-1])) + "\n")
+        told.append(told[-1] | set(one.notes))
     if as_json is not None:
         text = json.dumps([as_record(one) for one in found], indent=1, ensure_ascii=False)
         as_json.write_text(text + "\n", encoding="utf-8")
     if as_markdown is not None:
-        as_markdown.write_text("\n".join(markdown(one) for one in found), encoding="utf-8")
+        as_markdown.write_text("\n".join(map(markdown, found, told)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -273,6 +273,20 @@ def test_text_markdown_and_plain_values(sweep):
     assert math.isfinite(record["tau"]["value"])
 
 
+def test_a_note_is_said_once_however_many_tables_a_sweep_gives(tmp_path, scores, capsys):
+    from experiments.paper import main
+
+    for name in "abc":
+        write_run(tmp_path / name, {"ppr": {"score": scores[name]}})
+    readings = [{"reading": str(one), "rows": {n: {"restart": at} for at, n in enumerate("abc")}} for one in (1, 2)]
+    runs = [(name, {"restart": at}) for at, name in enumerate("abc")]
+    folder = write_sweep(tmp_path, runs, section(find=readings, notes=["read me"]))
+    assert main(["--run", str(folder), "--markdown", str(tmp_path / "o.md")]) == 0
+    printed, written = capsys.readouterr().out, (tmp_path / "o.md").read_text()
+    assert printed.count("Table 0, t") == 2
+    assert (printed.count("note: read me"), written.count("- note: read me")) == (1, 1)
+
+
 def test_the_program_prints_the_paper_and_ours(sweep, tmp_path, capsys):
     from experiments.paper import main
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aeg.report.blocks import NONE, Anchors, Block, Cell, Figures, Folded, Section, Table
@@ -13,25 +13,31 @@ from aeg.report.folder import Run
 
 _SIDES = ("index", "query", "evaluation")
 _QUALITY = ("answer_accuracy", "token_f1", "rouge_l", "exact_match")
-_MOST_POINTS = 24
+_MOST_POINTS, _MOST_ROWS = 24, 12
 _SUMS = ("calls", "cache_hits", "failures", "prompt_tokens", "completion_tokens")
 
 
 def cost(groups: Sequence[Group], anchors: Anchors) -> Section | None:
     """Return the section, or None where no run has finished."""
-    runs = list(dict.fromkeys(run for group in groups for run in group.runs))
-    if not runs:
+    sweeps = {group.sweep for group in groups if group.sweep is not None}
+    names: dict[Run, str] = {}
+    for group in groups:
+        prefix = f"{group.sweep.name}: " if group.sweep is not None and len(sweeps) > 1 else ""
+        names |= {run: f"{prefix}{run.name}" for run in group.runs}
+    if not names:
         return None
     charts = [chart for group in groups for chart in (*_latency(group, anchors), *_tokens(group, anchors))]
     blocks: list[Block] = [Figures(charts)] if charts else []
-    blocks.append(_totals(runs))
-    blocks += [Folded(f"By module: {run.name}", [_modules(run)]) for run in runs if _asked(run)]
+    totals = _totals(names)
+    few = len(names) <= _MOST_ROWS
+    blocks.append(totals if few else Folded(f"What each of the {len(names)} runs took", [totals]))
+    blocks += [Folded(f"By module: {name}", [_modules(run)]) for run, name in names.items() if _asked(run)]
     return Section("Latency, tokens and cost", anchors.new("cost"), blocks)
 
 
 def _latency(group: Group, anchors: Anchors) -> list[Chart]:
     metric = group.main
-    if metric is None or group.numeric_axes:
+    if metric is None or group.numeric_axes or group.questions == 1:
         return []
     series = []
     for entry in group.entries:
@@ -85,19 +91,19 @@ def evidence_tokens(entry: Entry) -> float | None:
     return sum(shown) / len(shown) if shown else None
 
 
-def _totals(runs: Sequence[Run]) -> Table:
-    asked = any(_asked(run) for run in runs)
+def _totals(names: Mapping[Run, str]) -> Table:
+    asked = any(_asked(run) for run in names)
     head = ["run", "questions", "index", "query", "evaluation", "whole run"]
     groups = [("", 2), ("seconds", 4)]
     if asked:
         head += ["calls", "from cache", "failed", "prompt tokens", "completion tokens", "USD"]
         groups.append(("language models", 6))
     rows = []
-    for run in runs:
+    for run, name in names.items():
         now = ((run.manifest.get("usage") or {}).get("sides") or {}).get("now") or {}
         sides = [now.get(side) or {} for side in _SIDES]
         seconds = [*(side.get("seconds") for side in sides), (run.manifest.get("seconds") or {}).get("total")]
-        row = [Cell(run.name), _number(run.manifest.get("questions"), 0), *(_number(s, 1) for s in seconds)]
+        row = [Cell(name), _number(run.manifest.get("questions"), 0), *(_number(s, 1) for s in seconds)]
         rows.append([*row, *(_models(sides) if asked else ())])
     note = "Stages that an earlier run had finished are not made again: their time is that run's."
     return Table(head, rows, "What each run took", groups, note=note)

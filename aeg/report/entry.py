@@ -86,6 +86,11 @@ class Group:
         return next(iter(self.metrics), None)
 
     @property
+    def questions(self) -> int:
+        """The most questions that one of its averages is taken over."""
+        return max((metric.n for run in self.runs for metric in run.metrics if metric.group == ALL), default=0)
+
+    @property
     def numeric_axes(self) -> list[str]:
         """The axes of its sweep that are numbers in every run, with at least three values here."""
         axes = self.sweep.axes if self.sweep is not None else []
@@ -106,6 +111,10 @@ class Group:
 def groups(sources: Sequence[Source]) -> list[Group]:
     """Return the tables' groups: each finished run, and each sweep once for each of its corpora."""
     styles: dict[str, int] = {}
+    for source in sources:  # the plainest styles go to the methods of single runs
+        if isinstance(source, Run) and source.finished:
+            for method in source.methods:
+                styles.setdefault(method, len(styles))
     found = []
     for source in sources:
         if isinstance(source, Run):
@@ -176,10 +185,13 @@ def _rows(runs: Sequence[Run]) -> list[tuple[str, Run, str]]:
     if len(same) == len(methods):
         same &= set(BASELINES)
     varied = [method for method in methods if method not in same]
+    datasets = {str(run.axes.get("dataset", "")) for run in runs}
+    told = f"{datasets.pop()}, " if len(datasets) == 1 else ""  # the heading says it
     rows = []
     for run in runs:
+        name = run.name.removeprefix(told)
         for method in (method for method in run.methods if method in varied):
-            rows.append((run.name if len(varied) == 1 else f"{method} · {run.name}", run, method))
+            rows.append((name if len(varied) == 1 else f"{method} · {name}", run, method))
     return rows + [(f"{method} ({EVERY_RUN})", runs[0], method) for method in methods if method in same]
 
 

@@ -53,10 +53,13 @@ def in_short(names: Sequence[str]) -> str:
     """Return names as one text, cut where there are many.
 
     Example:
-        >>> in_short(["a", "b"]), in_short(["a", "b", "c", "d"])
-        ('a, b', 'a, b and 2 more')
+        >>> in_short(["a", "b"]), in_short(["a", "b", "c", "d"]), in_short(["a, b", "c, d"])
+        ('a, b', 'a, b and 2 more', 'a, b; c, d')
     """
-    return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"
+    long = any("," in name for name in names)
+    shown = names if len(names) <= 3 else names[: 1 if long else 2]
+    more = f" and {len(names) - len(shown)} more" if len(shown) < len(names) else ""
+    return ("; " if long else ", ").join(shown) + more
 
 
 def _cell(value: float | None, digits: int) -> Cell:

@@ -71,8 +71,8 @@ def _sweeps(sweeps: Sequence[Sweep]) -> Table:
         state = Cell(
             f"{done} of {total} finished", number=done / max(total, 1), mark="good" if done == total else "bad"
         )
-        rows.append([Cell(sweep.name), Cell(axes or NONE), Cell(in_short(list(corpora)) or NONE), state])
-    return Table(["sweep", "varies", "corpus", "state"], rows, "Sweeps", words=4)
+        rows.append([Cell(sweep.name), state, Cell(axes or NONE), Cell(in_short(list(corpora)) or NONE)])
+    return Table(["sweep", "state", "varies", "corpus"], rows, "Sweeps", words=4)
 
 
 def _runs(pairs: Sequence[tuple[Sweep | None, Run]]) -> Table:
@@ -105,11 +105,13 @@ def commands(sources: Sequence[Source], anchors: Anchors, out: Path | None) -> S
     """
     blocks: list[Block] = [
         Text(
-            "Finished stages are taken from the artifacts folder, so that repeating a row costs little. Where data "
-            "lie (data_root, AEG_DATA), results go (run_dir, artifacts_dir) and what computes (device, workers) is "
-            "left to the machine. `python -m experiments.reproduce RUN` repeats a run folder with the values that its "
-            "manifest records, and reports every difference."
-        )
+            "Finished stages are taken from the artifacts folder, so that repeating a row costs little. The commands "
+            "of sweeps are as they were given; those of runs leave to the machine where data lie (data_root, "
+            "AEG_DATA), where results go (run_dir, artifacts_dir) and what computes (device, workers)."
+        ),
+        Code(
+            "python -m experiments.reproduce RUN", "A run folder again, as its manifest records it; tells what differs"
+        ),
     ]
     for source in sources:
         if isinstance(source, Sweep):

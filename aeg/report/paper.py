@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import isnan
 from typing import TYPE_CHECKING
 
 from aeg.errors import AegError
 from aeg.report.blocks import NONE, Anchors, Block, Cell, Figures, Heading, Notes, Section, Table, Text
 from aeg.report.canvas import Chart
 from aeg.report.chart import Panel, Point, Series, lines
+from aeg.report.entry import label
 from aeg.report.folder import Source, Sweep
+from aeg.report.graph import in_short
 
 if TYPE_CHECKING:
     from aeg.experiment.paper import Cell as PaperCell
@@ -34,13 +37,21 @@ def paper(sources: Sequence[Source], anchors: Anchors) -> Section | None:
             blocks.append(Text(str(error), warns=True))
             continue
         told: set[str] = set()
+        names = {run.id: run.name for run in sweep.runs}
         for comparison in found:
-            blocks += _comparison(comparison, anchors, told)
+            blocks += _comparison(comparison, anchors, told, names)
     return Section("The paper's tables beside ours", anchors.new("paper"), blocks)
 
 
-def _comparison(found: Comparison, anchors: Anchors, told: set[str]) -> list[Block]:
-    """One comparison; a note that an earlier one of the sweep has `told` is not said again."""
+def _comparison(found: Comparison, anchors: Anchors, told: set[str], names: Mapping[str, str]) -> list[Block]:
+    """One comparison; a note that an earlier one of the sweep has `told` is not said again.
+
+    Args:
+        found: one reading of one table.
+        anchors: of the report.
+        told: notes so far; new ones are added.
+        names: of the sweep's runs, by id.
+    """
     facet = ", ".join(str(value) for value in found.facet.values())
     words = ": ".join(word for word in (found.table, found.title) if word)
     words = f"{words} ({facet})" if facet else words
@@ -55,7 +66,9 @@ def _comparison(found: Comparison, anchors: Anchors, told: set[str]) -> list[Blo
     notes = [*said, *(note for note in map(str, found.notes) if note not in told)]
     told.update(map(str, found.notes))
     if found.missing:
-        notes.append(f"Not finished, so without a number of ours: {', '.join(map(str, found.missing))}.")
+        notes.append(
+            f"Not finished, so without a number of ours: {in_short([names.get(one, one) for one in found.missing])}."
+        )
     if notes:
         blocks.append(Notes(notes))
     return blocks
@@ -64,7 +77,7 @@ def _comparison(found: Comparison, anchors: Anchors, told: set[str]) -> list[Blo
 def _about(found: Comparison) -> str:
     text = f"The paper's: {found.measure}."
     if found.ours:
-        text += f" Ours: {found.ours}."
+        text += f" Ours: {label(found.ours)}."
     if not found.same_quantity:
         text += " These are different quantities: no difference is shown, only the direction against one row."
     return text
@@ -83,7 +96,11 @@ def _table(found: Comparison) -> Table:
         spans.append((f"against row {found.reference}", 3))
         head += ["paper", "ours", "verdict"]
     rows = [_row(row, found, measured, against) for row in found.rows]
-    return Table(head, rows, "", spans, note="Intervals are 95 % bootstrap intervals over questions.")
+    means = any(cell.low is not None for row in found.rows for cell in row.cells.values())
+    note = "±: half the width of the 95 % bootstrap interval over questions." if means else ""
+    if against:
+        note += " Against the row: paired differences with their 95 % intervals."
+    return Table(head, rows, "", spans, note=note.strip())
 
 
 def _row(row: PaperRow, found: Comparison, measured: set[str], against: bool) -> list[Cell]:
@@ -94,8 +111,7 @@ def _row(row: PaperRow, found: Comparison, measured: set[str], against: bool) ->
         if name in measured:
             cells.append(Cell(NONE) if cell is None else _ours(cell))
             if found.same_quantity:
-                difference = None if cell is None else cell.difference
-                cells.append(Cell(NONE) if difference is None else _signed(difference))
+                cells.append(Cell(NONE) if cell is None else _difference(cell))
     if against:
         cells += _against(row)
     return cells
@@ -104,8 +120,19 @@ def _row(row: PaperRow, found: Comparison, measured: set[str], against: bool) ->
 def _ours(cell: PaperCell) -> Cell:
     if cell.ours is None:
         return Cell(NONE)
-    detail = "" if cell.low is None or cell.high is None else f"[{_text(cell.low)}, {_text(cell.high)}]"
-    return Cell(_text(cell.ours), detail, cell.ours)
+    if cell.unit != "percent":
+        detail = "" if cell.low is None or cell.high is None else f"±{_text((cell.high - cell.low) / 2)}"
+        return Cell(_text(cell.ours), detail, cell.ours)
+    detail = "" if cell.low is None or cell.high is None else f"±{(cell.high - cell.low) / 2:.1f}"
+    return Cell(f"{cell.ours:.1f}", detail, cell.ours)
+
+
+def _difference(cell: PaperCell) -> Cell:
+    """Ours less the paper's, in as many digits as the paper's."""
+    if cell.difference is None or cell.paper is None:
+        return Cell(NONE)
+    digits = len(_text(cell.paper).partition(".")[2])
+    return Cell(_sign(f"{cell.difference:+,.{digits}f}"), number=cell.difference)
 
 
 def _against(row: PaperRow) -> list[Cell]:
@@ -126,7 +153,8 @@ def _verdicts(found: Comparison) -> list[str]:
         tau = found.tau
         said.append(
             f"Kendall's τ with the paper's ranking over {tau.rows} rows: "
-            + _sign(f"{tau.value:.2f} [{tau.low:.2f}, {tau.high:.2f}]: {tau.verdict}.")
+            + _sign(f"{tau.value:+.2f}" + ("" if isnan(tau.low) else f" [{tau.low:+.2f}, {tau.high:+.2f}]"))
+            + f": {tau.verdict}."
         )
     return said
 
@@ -147,10 +175,10 @@ def _chart(found: Comparison, anchors: Anchors, words: str) -> Chart | None:
             ours.append(Point(x, cell.ours, cell.low, cell.high))
         if cell is not None and cell.paper is not None:
             theirs.append(Point(x, cell.paper))
-    panels = [Panel(f"ours: {main}", [Series(str(found.ours or "ours"), ours)])]
+    panels = [Panel(f"ours: {main}", [Series(label(found.ours or "ours"), ours)])]
     panels.append(Panel(f"paper: {main}", [Series("paper", theirs)], expected=True))
     anchor = anchors.new(f"plot {words}")
-    note = f"Above ours ({found.ours}), below the paper's ({found.measure})."
+    note = f"Above ours ({label(found.ours)}), below the paper's ({found.measure})."
     return lines(anchor, words, found.title, panels, note)
 
 

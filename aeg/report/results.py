@@ -20,7 +20,10 @@ _CURVES = (("recall", "k, documents"), ("evidence_coverage", "budget, tokens"))
 def results(groups: Sequence[Group], anchors: Anchors) -> Section | None:
     """Return the section, or None where no run has finished."""
     blocks: list[Block] = []
+    single = [group.title for group in groups if group.questions == 1]
     for group in groups:
+        if group.questions == 1:
+            continue
         blocks += [Heading(group.title, anchors.new(f"results {group.title}")), Text(_about(group))]
         blocks += _tables(group)
         charts = [*_curves(group, anchors), *_dots(group, anchors)]
@@ -29,6 +32,8 @@ def results(groups: Sequence[Group], anchors: Anchors) -> Section | None:
         by_type = _by_type(group)
         if by_type is not None:
             blocks.append(Folded(f"{label(group.main or '')} by type of question", [by_type]))
+    if single:
+        blocks.append(Text(f"Asked a single question, which makes no average: {', '.join(single)}."))
     return Section("Results", anchors.new("results"), blocks) if blocks else None
 
 
@@ -61,9 +66,8 @@ def marked(rows: Sequence[Sequence[Cell]], columns: Sequence[int], low_is_best: 
 
 def _about(group: Group) -> str:
     run = group.runs[0]
-    count = max((metric.n for metric in run.metrics if metric.group == ALL), default=0)
-    text = f"{run.corpus or 'corpus not told'}, {count:,} questions; percent ± half the width of the 95 % bootstrap"
-    text += " interval over questions. Best in bold, second underlined."
+    text = f"{run.corpus or 'corpus not told'}, {group.questions:,} questions; percent ± half the width of the 95 % "
+    text += "bootstrap interval over questions. Best in bold, second underlined."
     if group.sweep is not None and len(group.sweep.finished) < len(group.sweep.runs):
         missing = len(group.sweep.runs) - len(group.sweep.finished)
         text += f" {missing} of the sweep's {len(group.sweep.runs)} runs are not finished and have no row."

@@ -41,16 +41,22 @@ def _chart(group: Group, axis: str, anchors: Anchors) -> list[Chart]:
     return [lines(anchor, f"Sensitivity to {short}: {group.title}", _WORDS.get(short, short), panels, note)]
 
 
+def _setting(axis: str, value: object) -> str:
+    """A value of an axis; data sets and variants have names that say what they are."""
+    return str(value) if axis in ("dataset", "variant") else f"{axis.rsplit('.', 1)[-1]}={value}"
+
+
 def _series(group: Group, axis: str, metric: str) -> list[Series]:
     """A line for each method and each setting of the sweep's other axes."""
-    others = [name for name in (group.sweep.axes if group.sweep else []) if name != axis]
+    axes = [name for name in (group.sweep.axes if group.sweep else []) if name != axis]
+    others = [name for name in axes if len({str(run.axes.get(name)) for run in group.runs}) > 1]
     varied = [entry for entry in group.entries if not entry.name.endswith(f"({EVERY_RUN})")]
     lone = len({entry.method for entry in varied}) == 1
     found: dict[str, list[Point]] = {}
     for entry in varied:
         point = percent_point(entry.metric(metric), float(entry.run.axes[axis]))
-        words = [f"{name.rsplit('.', 1)[-1]}={entry.run.axes[name]}" for name in others if name in entry.run.axes]
-        name = " ".join([*([] if lone and words else [entry.method]), *words])
+        words = [_setting(name, entry.run.axes[name]) for name in others if name in entry.run.axes]
+        name = ", ".join([*([] if lone and words else [entry.method]), *words])
         if point is not None:
             found.setdefault(name, []).append(point)
     xs = sorted({point.x for points in found.values() for point in points})

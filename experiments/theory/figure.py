@@ -14,22 +14,19 @@ _INTERVAL = re.compile(r"^(-?[\d.]+) \[(-?[\d.]+), (-?[\d.]+)\]$")
 
 def draw(found: Mapping[str, Findings], path: Path) -> None:
     """Draw every table whose first column is a number, its other columns against it, with 95 % intervals."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib.figure import Figure  # not pyplot: a caller's backend, in a notebook say, stays as it is
 
     tables = [table for one in found.values() for table in one.tables if _numeric(table[2])]
     columns = min(2, max(1, len(tables)))
     rows = -(-max(1, len(tables)) // columns)
-    figure, axes = pyplot.subplots(rows, columns, figsize=(7 * columns, 4 * rows), squeeze=False, layout="constrained")
+    figure = Figure(figsize=(7 * columns, 4 * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False)
     for panel, table in zip(axes.flat, tables, strict=False):
         _panel(panel, *table)
     for panel in axes.flat[len(tables) :]:
         panel.set_visible(False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
-    pyplot.close(figure)
 
 
 def point(cell: Any) -> tuple[float, float, float] | None:

@@ -17,9 +17,6 @@ _SHAPES = ("o", "s", "^", "D", "v", "P", "X")
 
 def save_plots(comparison: Comparison, folder: Path) -> list[Path]:
     """Draw each metric's differences, and its curve where an axis has at least three numbers, as PNG and PDF."""
-    import matplotlib
-
-    matplotlib.use("Agg")
     folder.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []
     for metric in comparison.metrics:
@@ -32,13 +29,14 @@ def save_plots(comparison: Comparison, folder: Path) -> list[Path]:
 
 
 def _differences(rows: Sequence[Row], metric: str, baseline: str) -> Any:
-    from matplotlib import pyplot
+    from matplotlib.figure import Figure  # not pyplot: a caller's backend, in a notebook say, stays as it is
 
     rows = [row for row in rows if row.versus is not None]
     datasets = list(dict.fromkeys(row.dataset for row in rows)) or [""]
     most = max([sum(row.dataset == dataset for row in rows) for dataset in datasets])
     size = (3.2 * len(datasets) + 2, 0.32 * most + 1.4)
-    figure, grid = pyplot.subplots(1, len(datasets), figsize=size, squeeze=False, constrained_layout=True)
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(1, len(datasets), squeeze=False)
     for axes, dataset in zip(grid[0], datasets, strict=True):
         chosen = [row for row in rows if row.dataset == dataset][::-1]
         for at, row in enumerate(chosen):
@@ -58,9 +56,10 @@ def _differences(rows: Sequence[Row], metric: str, baseline: str) -> Any:
 
 
 def _curve(rows: Sequence[Row], metric: str, axis: str, values: Mapping[str, Mapping[str, Any]]) -> Any:
-    from matplotlib import pyplot
+    from matplotlib.figure import Figure
 
-    figure, axes = pyplot.subplots(figsize=(6.5, 4.2), constrained_layout=True)
+    figure = Figure(figsize=(6.5, 4.2), layout="constrained")
+    axes = figure.subplots()
     lines: dict[str, list[tuple[float, Row]]] = {}
     for row in rows:
         place = values.get(row.system, {})
@@ -106,10 +105,7 @@ def _slug(name: str) -> str:
 
 
 def _saved(figure: Any, path: Path) -> list[Path]:
-    from matplotlib import pyplot
-
     files = [path.with_name(f"{path.name}.{kind}") for kind in ("png", "pdf")]
     figure.savefig(files[0], dpi=150, metadata={"Software": None})
     figure.savefig(files[1], metadata={"CreationDate": None, "Creator": None, "Producer": None})
-    pyplot.close(figure)
     return files

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Collection
 from typing import Any
 
 from aeg.experiment.paper.compare import Cell, Comparison
 from aeg.experiment.table import aligned
 
 
-def lines(comparison: Comparison) -> list[str]:
-    """Return a comparison as lines of a text table: in each cell the paper's value, a bar, ours with its interval."""
+def lines(comparison: Comparison, told: Collection[str] = ()) -> list[str]:
+    """Return a comparison as lines of a text table: in each cell the paper's value, a bar, ours with its interval.
+
+    Args:
+        comparison: of one reading, data set and variant.
+        told: notes that an earlier comparison has said; they are left out.
+    """
     heads, rows = _grid(comparison)
-    return [*_title(comparison), "", *aligned([heads, *rows]), "", *_below(comparison)]
+    return [*_title(comparison), "", *aligned([heads, *rows]), "", *_below(comparison, told)]
 
 
-def markdown(comparison: Comparison) -> str:
-    """Return a comparison as a Markdown table with its notes."""
+def markdown(comparison: Comparison, told: Collection[str] = ()) -> str:
+    """Return a comparison as a Markdown table with its notes, those that were `told` before left out."""
     heads, rows = _grid(comparison)
     title, *rest = _title(comparison)
     table = [f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows)]
-    escaped = [line.replace("|", "\\|") if not line.startswith("|") else line for line in _below(comparison)]
-    return "\n".join([f"### {title}", "", *rest, "", *table, "", *escaped]) + "\n"
+    below = [f"- {line}" for line in _below(comparison, told)]
+    return "\n".join([f"### {title}", "", *rest, "", *table, "", *below]) + "\n"
 
 
 def as_record(comparison: Comparison) -> dict[str, Any]:
@@ -61,8 +67,9 @@ def _cell(cell: Cell) -> str:
     ours = "-" if cell.ours is None else _number(cell.ours, cell.unit)
     if cell.low is not None and cell.high is not None:
         ours += f" ±{(cell.high - cell.low) / 2:.1f}"
-    if cell.difference is not None:
-        ours += f" ({cell.difference:+,.1f})" if abs(cell.difference) < 1000 else f" ({cell.difference:+,.0f})"
+    if cell.difference is not None and cell.paper is not None:
+        digits = len(_number(cell.paper, cell.unit).partition(".")[2])
+        ours += f" ({cell.difference:+,.{digits}f})"
     return f"{'-' if cell.paper is None else _number(cell.paper, cell.unit)} ¦ {ours}"
 
 
@@ -74,7 +81,7 @@ def _number(value: float, unit: str) -> str:
     return f"{value:,.2f}" if abs(value) >= 0.1 or value == 0 else f"{value:.2g}"
 
 
-def _below(comparison: Comparison) -> list[str]:
+def _below(comparison: Comparison, told: Collection[str]) -> list[str]:
     found = []
     if comparison.counts:
         counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(comparison.counts.items()))
@@ -88,7 +95,7 @@ def _below(comparison: Comparison) -> list[str]:
         )
     if comparison.missing:
         found.append(f"not finished: {', '.join(comparison.missing)}")
-    return [*found, *(f"note: {note}" for note in comparison.notes)]
+    return [*found, *(f"note: {note}" for note in comparison.notes if note not in told)]
 
 
 def _plain(value: Any) -> Any:
