@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
@@ -78,9 +78,11 @@ class Group:
         with _whole():
             results = [mine, *self._gather(mine)[1:]]
         self._busy = False
+        if isinstance(mine, AegError):
+            raise mine
         for rank, result in enumerate(results):
             if isinstance(result, AegError):
-                raise type(result)(f"process {rank} of {self.size}: {result}" if rank else str(result)) from result
+                raise type(result)(f"process {rank} of {self.size}: {result}") from result
         return results
 
     def follow(self) -> None:
@@ -105,7 +107,8 @@ class Group:
     def end(self) -> None:
         """Tell the others that there is no more to do, unless they are at a share: then torchrun ends them."""
         if self.rank == 0 and self.size > 1 and not self._busy:
-            self._broadcast(None)
+            with suppress(RuntimeError):  # one that has ended needs no telling
+                self._broadcast(None)
 
     def _broadcast(self, task: Task | None) -> Any:
         from accelerate.utils import broadcast_object_list
@@ -127,7 +130,7 @@ def group() -> Group:
     return Group()
 
 
-def led(work: Callable[[], int], environment: Mapping[str, str] = os.environ) -> int:
+def led(work: Callable[[], int]) -> int:
     """Do a program's work, shared by all processes that were started together, and return its exit code.
 
     Started by `torchrun`, the processes join by accelerate (CPU and gloo carry what they tell each other; each computes
@@ -135,15 +138,15 @@ def led(work: Callable[[], int], environment: Mapping[str, str] = os.environ) ->
 
     Args:
         work: the program.
-        environment: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, as torchrun sets them.
 
     Raises:
-        ConfigError: if the environment names a group that cannot be joined.
+        ConfigError: if the environment (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, as torchrun sets them)
+            names a group that cannot be joined.
         AegError: whatever the work raises.
     """
-    if int(environment.get("WORLD_SIZE", "1")) == 1:
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return work()
-    found = _join(environment)
+    found = _join()
     if found.rank:
         found.follow()
         return 0
@@ -153,7 +156,7 @@ def led(work: Callable[[], int], environment: Mapping[str, str] = os.environ) ->
         found.end()
 
 
-def _join(environment: Mapping[str, str]) -> Group:
+def _join() -> Group:
     import torch
     from accelerate import PartialState
 
@@ -161,7 +164,7 @@ def _join(environment: Mapping[str, str]) -> Group:
         state = PartialState(cpu=True, timeout=_PATIENCE)
     except (ValueError, RuntimeError) as error:
         raise ConfigError(
-            f"WORLD_SIZE={environment['WORLD_SIZE']}: the group of processes cannot be joined ({error}); start by "
+            f"WORLD_SIZE={os.environ['WORLD_SIZE']}: the group of processes cannot be joined ({error}); start by "
             "torchrun, or unset WORLD_SIZE"
         ) from None
     found = group()
