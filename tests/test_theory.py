@@ -85,8 +85,9 @@ class TestLemmaC7:
         index = torch.tensor([[0, 0, 1, 1, 2], [2, 3, 3, 4, 4]])
         op = Operator.from_edges(5, index, torch.tensor([1.0, 1.0, 1.0, 1.0, 2.0]))
         inside = np.array([[True], [False], [True], [True], [False]])
-        # 2 -> 4 directly with 2/3; through atom 0 back into R. 3 -> atom 1 with 1/2, from there to 4 with 1/2.
-        expected = (3 * (2 / 3) + 2 * (1 / 2) * (1 / 2)) / (3 + 2)
+        # Weights of moves: 2 -> 4 directly 2, 2 -> 3 through atom 0 1/2; 3 -> 2 through atom 0 and 3 -> 4 through atom
+        # 1 with 1/2 each. What returns to 2 (1/2) and to 3 (1) is no move.
+        expected = (2 + 1 / 2) / (2 + 1 / 2 + 1 / 2 + 1 / 2)
         assert entity_leakage(op, 2, inside)[0] == pytest.approx(expected)
 
     def test_simulated_findings_hold(self):

@@ -57,7 +57,8 @@ def lines(anchor: str, title: str, x_label: str, panels: Sequence[Panel], note: 
             axis.set_ylabel(panel.label)
         xs = sorted({point.x for panel in panels for series in panel.series for point in series.points})
         if len(xs) <= 12:
-            axes[-1].set_xticks(xs, [_number(x) for x in xs])
+            ticks = _apart(xs)
+            axes[-1].set_xticks(ticks, [_number(x) for x in ticks])
         axes[-1].set_xlabel(x_label)
         if legend:
             _legend(figure, axes, named)
@@ -141,6 +142,15 @@ def _columns(series: Sequence[Series]) -> int:
 
 def _legend_rows(series: Sequence[Series]) -> int:
     return -(-len(series) // _columns(series))
+
+
+def _apart(xs: Sequence[float]) -> list[float]:
+    """The places whose numbers do not run into each other; of two that are near the larger."""
+    least, kept = 0.055 * (xs[-1] - xs[0]) if xs else 0.0, list(xs[-1:])
+    for x in reversed(xs[:-1]):
+        if kept[-1] - x >= least:
+            kept.append(x)
+    return kept[::-1]
 
 
 def _number(x: float) -> str:

@@ -204,4 +204,6 @@ def _text(value: float) -> str:
     """A number in as many digits as the paper prints of its size."""
     if abs(value) >= 1000 and value == round(value):
         return f"{value:,.0f}"
+    if 0 < abs(value) < 0.1:
+        return f"{value:.2g}"
     return f"{value:,.1f}" if abs(value) >= 30 or value == round(value, 1) else f"{value:,.2f}"

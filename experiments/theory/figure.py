@@ -56,9 +56,10 @@ def _panel(panel: Any, title: str, heads: list[str], rows: list[list[Any]]) -> N
         _curves(panel, heads, rows)
         panel.set_xlabel(heads[0])
         panel.set_xscale("log", base=2)
+        panel.set_xticks([row[0] for row in rows], [str(row[0]) for row in rows])
     panel.set_title(title, fontsize="small")
     panel.grid(alpha=0.3)
-    panel.legend(fontsize="x-small")
+    panel.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1, 0.5))
 
 
 def _curves(panel: Any, heads: list[str], rows: list[list[Any]]) -> None:
@@ -66,7 +67,9 @@ def _curves(panel: Any, heads: list[str], rows: list[list[Any]]) -> None:
         points = [(row[0], found) for row in rows if (found := point(row[at])) is not None]
         if points:
             xs = [x for x, _ in points]
-            (line,) = panel.plot(xs, [value for _, (value, _, _) in points], marker="o", markersize=3, label=head)
+            style = "-" if at % 2 else "--"  # where two curves are one, both are seen
+            values = [value for _, (value, _, _) in points]
+            (line,) = panel.plot(xs, values, style, marker="o", markersize=3, label=head)
             panel.fill_between(
                 xs, [p[1] for _, p in points], [p[2] for _, p in points], alpha=0.15, color=line.get_color()
             )

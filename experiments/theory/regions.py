@@ -146,7 +146,8 @@ def entity_leakage(op: Operator, atoms: int, inside: npt.NDArray[np.bool_]) -> F
     """Return γ of moves from entity to entity: directly, or through one atom (the walk watched on entities only).
 
     A step to an atom outside R counts as leaving in γ a step, although the next one often comes back; a graph of
-    entities alone has only moves. A move may end where it began.
+    entities alone has only moves. What comes back through an atom to where it began is no move, as no edge of a graph
+    of entities alone leads there.
 
     Args:
         op: the graph, atoms first.
@@ -157,8 +158,9 @@ def entity_leakage(op: Operator, atoms: int, inside: npt.NDArray[np.bool_]) -> F
     member = inside[atoms:].astype(np.float64)
     up, across = weights[:atoms, atoms:], weights[atoms:, atoms:]
     spread = np.divide(1.0, degree[:atoms], out=np.zeros(atoms), where=degree[:atoms] > 0)[:, None]
-    stay = across @ member + up.T @ (spread * (up @ member))
-    total = (degree[atoms:, None] * member).sum(axis=0)
+    back = (up.power(2).T @ spread)[:, 0]
+    stay = across @ member + up.T @ (spread * (up @ member)) - back[:, None] * member
+    total = ((degree[atoms:] - back)[:, None] * member).sum(axis=0)
     return np.asarray(1 - np.divide((stay * member).sum(axis=0), total, out=np.ones_like(total), where=total > 0))
 
 

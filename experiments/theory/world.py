@@ -130,12 +130,14 @@ def open_world(config: str, overrides: Sequence[str] = ()) -> World:
     """Build (or load) the graph of a config, and embed, decompose and link its questions.
 
     Decomposition is the recorded one where the corpus has a file of analyses; linking is lexical, 30 % of the seeds are
-    on the ten nearest atoms, whatever the config says, so that the experiments do not move with its defaults.
+    on the ten nearest atoms, and there are synonym edges, whatever the config says, so that the experiments do not move
+    with its defaults.
 
     Raises:
         DataError: if the config has several corpora, or no questions.
     """
     fixed = [
+        "graph.synonym=true",
         "query.linking={name: lexical}",
         "query.seeds={balance: share, atom_share: 0.3, atom_top_k: 10}",
         *("sieve.name=none", "answer.name=none", "propagation=[{name: ppr}]"),
