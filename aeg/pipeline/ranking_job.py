@@ -77,8 +77,12 @@ class RankingJob:
     def finished(self, blocks: Sequence[Block]) -> Ranking:
         """Return the whole ranking, kept from now on; what other processes of the group ranked is in its file."""
         for block in blocks:
-            if block not in self._done:
-                self.rank(block)
+            if block not in self._done and self._whole is None:
+                theirs = self._files.load(block)  # another process of the group ranked it
+                if theirs is None:
+                    self.rank(block)
+                else:
+                    self._done[block] = theirs
         if self._whole is None:
             self._whole = joined([self._done[block] for block in blocks])
             self._whole.save(self._file)
