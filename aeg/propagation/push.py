@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from aeg.core.kernels import compiled
-from aeg.core.kernels.threads import ALONE, share
+from aeg.core.kernels.threads import ALONE, Lent, share
 from aeg.core.operator import Operator
 from aeg.core.seeds import Seeds
 from aeg.propagation.base import Info
@@ -93,21 +93,17 @@ def _compiled(
     matrix = (op.crow.numpy(), op.col.numpy(), op.weight.numpy(), op.walk_degree.numpy())
     out = scores.numpy()
     ends = torch.bincount(query, minlength=columns).cumsum(0).tolist()
-    spaces: list[_Space] = []
+    spaces = Lent(lambda: _Space(op.num_nodes))
 
     def work(q: int) -> None:
-        try:
-            space = spaces.pop()
-        except IndexError:  # the other threads have them
-            space = _Space(op.num_nodes)
         own = slice(ends[q - 1] if q else 0, ends[q])
         seeds, amount = _merged(nodes[own].numpy(), mass[own].numpy())
-        touched, left[q], edges[q] = loop(*matrix, seeds, amount, push.restart, *push.start, *space.arrays)
-        at = space.touched[:touched]
-        kept = at[at < rows]
-        out[kept, q] = space.found[kept]
-        space.found[at], space.left[at] = 0.0, 0.0
-        spaces.append(space)
+        with spaces.one() as space:
+            touched, left[q], edges[q] = loop(*matrix, seeds, amount, push.restart, *push.start, *space.arrays)
+            at = space.touched[:touched]
+            kept = at[at < rows]
+            out[kept, q] = space.found[kept]
+            space.found[at], space.left[at] = 0.0, 0.0
 
     share(work, columns, ALONE)
     return scores, left, edges

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from aeg.config.ranges import param
 from aeg.core.kernels import compiled
-from aeg.core.kernels.threads import ALONE, share
+from aeg.core.kernels.threads import ALONE, Lent, share
 from aeg.core.operator import Operator
 from aeg.errors import DataError
 from aeg.propagation.base import METHODS, Context, Info, Propagation
@@ -92,22 +92,18 @@ def _compiled(method: RWR, op: Operator, seeds: Tensor, keys: Tensor) -> Tensor:
     out, given = visits.numpy(), seeds.T.contiguous().numpy()
     mixed = splitmix64(keys).numpy().view(np.uint64)
     matrix = (op.crow.numpy(), op.col.numpy(), _reach(op).numpy())
-    spaces: list[_Space] = []
+    spaces = Lent(lambda: _Space(op.num_nodes, method))
 
     def work(q: int) -> None:
-        try:
-            space = spaces.pop()
-        except IndexError:  # the other threads have them
-            space = _Space(op.num_nodes, method)
-        nodes, mass, guide = space.seeds
-        seeded = prepared(given[q], nodes, mass, guide)
-        if seeded:
-            drawn = (nodes[:seeded], mass[:seeded], guide[:seeded])
-            found = walks(*matrix, *drawn, mixed[q], method.restart, method.walk_length, *space.visited)
-            touched = space.touched[:found]
-            out[touched, q] = space.counts[touched]
-            space.counts[touched] = 0
-        spaces.append(space)
+        with spaces.one() as space:
+            nodes, mass, guide = space.seeds
+            seeded = prepared(given[q], nodes, mass, guide)
+            if seeded:
+                drawn = (nodes[:seeded], mass[:seeded], guide[:seeded])
+                found = walks(*matrix, *drawn, mixed[q], method.restart, method.walk_length, *space.visited)
+                touched = space.touched[:found]
+                out[touched, q] = space.counts[touched]
+                space.counts[touched] = 0
 
     share(work, seeds.shape[1], ALONE)
     return visits

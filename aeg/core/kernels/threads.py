@@ -8,10 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from typing import Generic, TypeVar
 
 import torch
 
 _threads: ContextVar[int] = ContextVar("threads of the compiled loops", default=0)
+T = TypeVar("T")
 ALONE = 500_000  # numbers to move below which waking another thread takes longer than the work
 
 
@@ -69,6 +71,31 @@ def share(work: Callable[[int], None], parts: int, size: int) -> None:
     finally:
         for future in futures:
             future.result()
+
+
+class Lent(Generic[T]):
+    """Things that one thread at a time works with, such as large arrays; made where all that there are is lent.
+
+    Example:
+        >>> arrays = Lent(list)
+        >>> with arrays.one() as first, arrays.one() as second:
+        ...     first is second
+        False
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._free: list[T] = []
+
+    @contextmanager
+    def one(self) -> Iterator[T]:
+        """Lend one for the block, which leaves it as it was; what a block breaks off with is not lent again."""
+        try:
+            found = self._free.pop()
+        except IndexError:  # the other threads have them
+            found = self._make()
+        yield found
+        self._free.append(found)
 
 
 @cache

@@ -106,6 +106,4 @@ def _caption(c: Comparison) -> str:
         f"Means in percent, best in bold. $\\uparrow$, $\\downarrow$: better, worse than {escaped(c.baseline)}, "
         f"$p<{LEVEL:g}$ in a paired randomisation test, Holm-corrected over {c.pairs} pairs."
     )
-    return text + (
-        f" {MACRO.capitalize()}: unweighted mean over data sets." if any(row.dataset == MACRO for row in c.rows) else ""
-    )
+    return text + (f" {MACRO.capitalize()}: unweighted mean over data sets." if c.averaged else "")

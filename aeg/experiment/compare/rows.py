@@ -103,6 +103,11 @@ class Comparison:
     flips: int
     notes: tuple[str, ...]
 
+    @property
+    def averaged(self) -> bool:
+        """Whether there is a mean over data sets: of a metric that several of them measured."""
+        return any(row.dataset == MACRO for row in self.rows)
+
     def row(self, metric: str, dataset: str, system: str) -> Row | None:
         """Return one row; None where the system was not measured."""
         key = (metric, dataset, system)

@@ -65,7 +65,7 @@ def _legend(c: Comparison) -> str:
         f"test ({c.flips:,} flips); p (Holm) is corrected for all {c.pairs} pairs shown, + and - mark p (Holm) < "
         f"{LEVEL:g}. detectable: the smallest true difference found with 80 % power at the 5 % level, uncorrected."
     )
-    if any(row.dataset == MACRO for row in c.rows):
+    if c.averaged:
         text += f" {MACRO}: the unweighted mean over data sets, resampled within each."
     return textwrap.fill(text, _WIDTH)
 
