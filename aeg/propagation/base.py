@@ -16,7 +16,7 @@ from aeg.config.ranges import Checked
 from aeg.core.kernels import compiled
 from aeg.core.kernels.memory import Space, shares_memory
 from aeg.core.kernels.threads import compiled_threads
-from aeg.core.kernels.tiles import Tile, take
+from aeg.core.kernels.tiles import Scaled, Tile, take
 from aeg.core.operator import Operator
 from aeg.core.ranking import TopK
 from aeg.core.seeds import Seeds
@@ -125,7 +125,7 @@ class Propagation(Checked, ABC):
     tolerance: ClassVar[float] = 1e-4
 
     @abstractmethod
-    def propagate(self, op: Operator, seeds: Tensor, context: Context) -> tuple[Tensor, Info]:
+    def propagate(self, op: Operator, seeds: Tensor, context: Context) -> tuple[Tensor | Scaled, Info]:
         """Return the scores of one tile.
 
         Args:
@@ -135,7 +135,8 @@ class Propagation(Checked, ABC):
             context: whatever else the method wants.
 
         Returns:
-            scores, float32 [nodes, columns], finite and not negative; zero for a zero column.
+            scores, float32 [nodes, columns], finite and not negative, or what gives them when it is scaled; zero for a
+            zero column.
         """
 
     @abstractmethod
@@ -240,6 +241,7 @@ class Propagation(Checked, ABC):
         flags = {**info.flags, "zero_seeds": tile.zero, "bad_seeds": tile.bad}
         info = replace(info, flags=flags).cut(columns)
         if ranked is None or layout.position is None:
+            scores = scores.all(compiled(layout.op.kernel)) if isinstance(scores, Scaled) else scores
             scores = scores.clone() if shares_memory(scores, tile.seeds) else scores  # it is used again
             return start, scores[:rows, :columns], info
         return start, take(scores, ranked, columns, compiled(layout.op.kernel)), info

@@ -16,7 +16,7 @@ from aeg.config.ranges import param
 from aeg.core.kernels import compiled
 from aeg.core.kernels.memory import Space
 from aeg.core.kernels.threads import compiled_threads
-from aeg.core.kernels.tiles import column_mass, scale_rows
+from aeg.core.kernels.tiles import Scaled, column_mass
 from aeg.core.operator import Operator
 from aeg.core.seeds import Seeds
 from aeg.propagation.base import METHODS, Context, Info, Propagation
@@ -109,18 +109,18 @@ class PPR(Propagation):
     def layout(self, op: Operator) -> Layout:
         """See `Propagation.layout`."""
         system = self._system(op)
-        return system.layout(op, system.inverse)
+        return system.layout(op, self._unit(system) * system.inverse)
 
-    def propagate(self, op: Operator, seeds: Tensor, context: Context) -> tuple[Tensor, Info]:
+    def propagate(self, op: Operator, seeds: Tensor, context: Context) -> tuple[Scaled, Info]:
         """See `Propagation.propagate`."""
         system, rule = self._system(op), None
         if self.stop == "ranking" and context.ranked is not None:
             rule = partial(RankingRule, context.ranked, context.rows, system)
-        z, info = self._solve(system, system.weighed(seeds, system.inverse), rule, context.space)
-        fast = compiled(system.kernel)
-        mass = column_mass(z, system.degree, fast)
+        unit = self._unit(system)
+        z, info = self._solve(system, system.weighed(seeds, unit * system.inverse), rule, context.space, unit)
+        mass = column_mass(z, system.degree, compiled(system.kernel))
         factor = 1 / torch.where(mass == 0, 1.0, mass)
-        return scale_rows(z, system.degree, factor, fast).to(torch.float32), replace(info, engine="iterate")
+        return Scaled(z, system.degree, factor), replace(info, engine="iterate")
 
     def _kept(self, op: Operator, rows: int) -> Folded:
         """The folded columns that the operator remembers."""
@@ -155,6 +155,10 @@ class PPR(Propagation):
                 infos.append(info.cut(part.shape[1]))
         return torch.cat(cores, 1), Info.join(infos)
 
+    def _unit(self, system: WalkSystem) -> float:
+        """A unit for the solutions z of seeds that sum to 1, where ρ D z sums to 1 at most."""
+        return system.unit(1 / self.restart)
+
     def _system(self, op: Operator) -> WalkSystem:
         return walk_system(op, 1 - self.restart, self.tol)
 
@@ -164,12 +168,13 @@ class PPR(Propagation):
         f: Tensor,
         rule: Callable[[Tensor], RankingRule] | None = None,
         space: Space | None = None,
+        unit: float = 1.0,
     ) -> tuple[Tensor, Info]:
-        """Solve (D − (1 − ρ) W) z = g for g times the system's inverse diagonal, `f`, which is overwritten.
+        """Solve (D − (1 − ρ) W) z = g for g times `unit` and the system's inverse diagonal, `f`, which is overwritten.
 
-        The core is x = ρ D z; its L1 error is at most the L1 norm of the residual of g.
+        The core is x = ρ D z / unit; its L1 error is at most the L1 norm of the residual of g.
         """
-        equation = system.equation(f, torch.ones_like(system.diagonal))
+        equation = system.equation(f, torch.ones_like(system.diagonal), unit)
         stop = None if rule is None else rule(f)
         z, info = chebyshev(system.kernel, equation, self.tol, self.max_iter, 1.0, stop, space)
         return system.complete(z, f), info

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -11,11 +12,13 @@ from scipy.sparse import csr_array, diags_array
 from torch import Tensor
 
 from aeg.core.kernels import Equation, Kernel, Matrix, choose
+from aeg.core.kernels.base import LANES
 from aeg.core.operator import Operator
 from aeg.core.order import LARGE, SMALL, locality_order
 from aeg.propagation.chebyshev import precision
 from aeg.propagation.layout import Layout
 
+_NARROW = 2.0**14  # a quarter of what float16 holds
 MAX_DEGREE = 4  # eliminating a node of more neighbours makes more entries than it saves
 _ROUNDS = 6
 
@@ -67,6 +70,27 @@ class WalkSystem:
         """1 / Δ on the kept nodes and 1 / D on the others, float64 [nodes]: what the right side is multiplied by."""
         return 1 / torch.cat([self.diagonal, self.degree[self.kept :]])
 
+    def unit(self, most: float) -> float:
+        """Return a power of two to multiply the right side with, so that iterates may be kept in float16.
+
+        Solutions then lie below 2¹⁴, two octaves below what float16 holds, as iterates may lie above the solution;
+        numbers down to 2⁻¹⁴ keep all their digits. It is 1 where the kernel takes no iterates in float16.
+
+        Args:
+            most: bound on D |z_K|.
+        """
+        if self._least is None:
+            return 1.0
+        return 2.0 ** math.floor(math.log2(_NARROW * self._least / most))
+
+    @cached_property
+    def _least(self) -> float | None:
+        """The least degree of the kept nodes, where iterates may be kept in float16."""
+        tile = torch.empty(
+            1, max(LANES), dtype=torch.float64 if self.exact else torch.float32, device=self.degree.device
+        )
+        return float(self.degree[: self.kept].min()) if self.kept and self.kernel.halves(tile) else None
+
     def layout(self, op: Operator, weights: Tensor) -> Layout:
         """Return the tiles to ask for, where the right side is `weights` [nodes] / `inverse` times the seeds."""
         return Layout(op, self.position, None if self.exact else weights.to(torch.float32))
@@ -75,17 +99,18 @@ class WalkSystem:
         """Return `weights` times the seeds of a tile by `layout`, in the precision of the iteration."""
         return seeds.to(torch.float64).mul_(weights.unsqueeze(1)) if self.exact else seeds
 
-    def equation(self, f: Tensor, weights: Tensor) -> Equation:
+    def equation(self, f: Tensor, weights: Tensor, unit: float = 1.0) -> Equation:
         """Return the equation for z_K; the first rows of `f` are overwritten by its right side.
 
         Args:
-            f: the right side times `inverse`, [nodes, columns] in the order of the rows.
+            f: the right side times `inverse` and `unit`, [nodes, columns] in the order of the rows.
             weights: float64 [kept], how the residual of f_K is measured.
+            unit: see `unit`; z is then `unit` times the solution, and the residual is measured as that of the solution.
         """
         scale, b = self._scale(f.dtype), f[: self.kept]
         if self.down is not None:
             self.down.affine(Equation(scale[: self.kept], weights, b, self.c), f[self.kept :], b)
-        return Equation(scale[: self.kept], weights * self.diagonal, b, self.c)
+        return Equation(scale[: self.kept], weights * self.diagonal / unit, b, self.c, unit != 1.0)
 
     def complete(self, z: Tensor, f: Tensor) -> Tensor:
         """Return z of all nodes for z_K, written over `f` as `equation` left it."""

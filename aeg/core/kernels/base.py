@@ -47,12 +47,14 @@ class Equation:
         weights: float64 [n].
         b: contiguous [n, columns], float32 or float64.
         c: in (0, 1).
+        narrow: the numbers of z lie within what float16 holds (±65,504), so that iterates may be kept in it.
     """
 
     scale: Tensor
     weights: Tensor
     b: Tensor
     c: float
+    narrow: bool = False
 
 
 class Kernel(ABC):
@@ -63,10 +65,16 @@ class Kernel(ABC):
     do not depend on the number of threads.
 
     The iteration is Chebyshev's for an `Equation`: with moved = b + c · scale · (W x), the new iterate
-    ω · (moved − previous) + previous is written over `previous`.
+    ω · (moved − previous) + previous is written over `previous`. Where `halves` says so, x and previous may also be
+    kept in float16 for a float32 equation: half the memory that a product gathers from; sums, b and `moved` are
+    float32 all the same.
     """
 
     name: ClassVar[str]
+
+    def halves(self, b: Tensor) -> bool:
+        """Tell whether `step` and `check` take iterates in float16 for this right side."""
+        return False
 
     @abstractmethod
     def product(self, x: Tensor) -> Tensor:

@@ -314,3 +314,16 @@ def take(first, stop, x, position, out):
             fetch(x, position[min(r + AHEAD, stop - 1)] * width + line)
         for t in range(out.shape[1]):
             out[r, t] = x[row, t]
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def take_scaled(first, stop, x, position, weights, factor, out):
+    """As `take`, of max(x, 0) · weights[row] · factor[column]."""
+    width = x.shape[1]
+    for r in range(first, stop):
+        row = position[r]
+        for line in range(0, width, LINE):
+            fetch(x, position[min(r + AHEAD, stop - 1)] * width + line)
+        w = weights[row]
+        for t in range(out.shape[1]):
+            out[r, t] = max(x[row, t], 0) * w * factor[t]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import platform
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import torch
@@ -38,6 +40,10 @@ class NumbaKernel(Kernel):
         object.__setattr__(self, "_csr", (m.crow.numpy(), m.col.numpy(), m.weight.numpy()))
         object.__setattr__(self, "_work", work)
 
+    def halves(self, b: Tensor) -> bool:
+        """See `Kernel.halves`: where a tile is wide enough and the processor converts halves."""
+        return _fits(b) and b.dtype == torch.float32 and b.shape[1] > 1 and _converts()
+
     def product(self, x: Tensor) -> Tensor:
         """See `Kernel.product`."""
         if not _fits(x):
@@ -62,30 +68,33 @@ class NumbaKernel(Kernel):
 
     def step(self, equation: Equation, x: Tensor, previous: Tensor, omega: float) -> None:
         """See `Kernel.step`."""
-        if not _fits(x, equation.b, previous):
+        half = x.dtype == torch.float16
+        if not half and not _fits(x, equation.b, previous):
             return self._torch.step(equation, x, previous, omega)
-        from aeg.core.kernels import loops
+        from aeg.core.kernels import half_loops, loops
 
-        e, at, number = equation, self._bounds(threads()), x.numpy().dtype.type
-        dense = (e.scale.numpy(), e.b.numpy(), x.numpy(), previous.numpy(), number(e.c), number(omega))
-        rest = (*self._csr, *dense, (0,) * x.shape[1])
-        return share(lambda part: loops.step(at[part], at[part + 1], *rest), len(at) - 1, self._size(x))
+        e, at, number = equation, self._bounds(threads()), equation.b.numpy().dtype.type
+        dense = (e.scale.numpy(), e.b.numpy(), _bits(x), _bits(previous), number(e.c), number(omega))
+        rest, step = (*self._csr, *dense, (0,) * x.shape[1]), half_loops.step if half else loops.step
+        return share(lambda part: step(at[part], at[part + 1], *rest), len(at) - 1, self._size(x))
 
     def check(self, equation: Equation, x: Tensor, previous: Tensor, omega: float, moved: Tensor) -> Tensor:
         """See `Kernel.check`."""
-        if not _fits(x, equation.b, previous, moved):
+        half = x.dtype == torch.float16
+        if not half and not _fits(x, equation.b, previous, moved):
             return self._torch.check(equation, x, previous, omega, moved)
-        from aeg.core.kernels import loops
+        from aeg.core.kernels import half_loops, loops
 
-        e, at, number = equation, self._bounds(_PARTS), x.numpy().dtype.type
+        e, at, number = equation, self._bounds(_PARTS), equation.b.numpy().dtype.type
         own = x[self.matrix.rows]
-        vectors = (e.scale.numpy(), e.weights.numpy(), e.b.numpy(), x.numpy(), own.numpy(), previous.numpy())
+        vectors = (e.scale.numpy(), e.weights.numpy(), e.b.numpy(), _bits(x), _bits(own), _bits(previous))
         rest: tuple[Any, ...] = (*self._csr, *vectors, number(e.c), number(omega), moved.numpy())
         sums = torch.zeros(_PARTS, x.shape[1], dtype=torch.float64)
+        check = half_loops.check if half else loops.check
 
         def work(part: int) -> None:
             last: tuple[Any, ...] = (sums[part].numpy(), (0,) * x.shape[1])
-            loops.check(at[part], at[part + 1], *rest, *last)
+            check(at[part], at[part + 1], *rest, *last)
 
         share(work, _PARTS, self._size(x))
         return sums.cumsum(0)[-1]  # in order, which `sum` is not at every width
@@ -108,3 +117,16 @@ def _fits(*tiles: Tensor) -> bool:
         and t.dtype == tiles[0].dtype
         for t in tiles
     )
+
+
+def _bits(x: Tensor) -> Any:
+    """A tensor as the compiled loops take it: halves as the int16 of the same bits."""
+    return (x.view(torch.int16) if x.dtype == torch.float16 else x).numpy()
+
+
+@cache
+def _converts() -> bool:
+    """Tell whether the processor has instructions that convert halves, without which each is a call of a function."""
+    import llvmlite.binding as llvm
+
+    return platform.machine().lower() in ("aarch64", "arm64") or llvm.get_host_cpu_features().get("f16c", False)

@@ -36,6 +36,10 @@ class ShardedKernel(Kernel):
         """This process's rows."""
         return self.blocks[dist.get_rank(self.group)]
 
+    def halves(self, b: Tensor) -> bool:
+        """See `Kernel.halves`; what is sent to the others is then half as much."""
+        return self.inner.halves(b)
+
     def product(self, x: Tensor) -> Tensor:
         """See `Kernel.product`."""
         out = torch.empty_like(x)

@@ -31,6 +31,25 @@ class Tile:
     bad: Tensor
 
 
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """Numbers that are still to be scaled: max(x, 0) · weights[row] · factor[column].
+
+    Attributes:
+        x: [nodes, width], which `all` and nobody else may overwrite.
+        weights: [nodes].
+        factor: [width].
+    """
+
+    x: Tensor
+    weights: Tensor
+    factor: Tensor
+
+    def all(self, compiled: bool) -> Tensor:
+        """Return the scaled numbers, float32, written over `x` where that is float32."""
+        return scale_rows(self.x, self.weights, self.factor, compiled).to(torch.float32)
+
+
 def room(seeds: Tensor, nodes: int, width: int, tiles: int) -> Tensor:
     """Return memory for `tiles` tiles, float32 [tiles, nodes, width], on the device of `seeds`."""
     return empty(tiles, nodes, width, like=seeds, dtype=torch.float32)
@@ -88,16 +107,29 @@ def column_mass(x: Tensor, weights: Tensor, compiled: bool) -> Tensor:
     return sums.cumsum(0)[-1]
 
 
-def take(x: Tensor, position: Tensor, columns: int, compiled: bool) -> Tensor:
-    """Return `x[position, :columns]`."""
+def take(x: Tensor | Scaled, position: Tensor, columns: int, compiled: bool) -> Tensor:
+    """Return `x[position, :columns]`, scaled in the same pass where it is still to be."""
+    if isinstance(x, Scaled) and not (compiled and x.x.dtype == torch.float32):
+        x = x.all(compiled)
     if not compiled:
+        assert isinstance(x, Tensor)
         return x[position, :columns]
     from aeg.core.kernels import loops
 
-    out = empty(len(position), columns, like=x)
-    arrays = (x.numpy(), position.numpy(), out.numpy())
-    _shared(lambda first, stop, _: loops.take(first, stop, *arrays), len(out), columns)
+    source, given = (x.x, [x.weights, x.factor]) if isinstance(x, Scaled) else (x, [])
+    out = empty(len(position), columns, like=source)
+    rest = (source.numpy(), position.numpy(), *(one.to(source.dtype).numpy() for one in given), out.numpy())
+    loop = loops.take_scaled if given else loops.take
+    _shared(lambda first, stop, _: loop(first, stop, *rest), len(out), columns)
     return out
+
+
+def rounded(x: Tensor, out: Tensor) -> None:
+    """Write x, float32 [rows, width] with a width of the compiled loops, to `out`, in float16."""
+    from aeg.core.kernels import half_loops
+
+    arrays = (x.numpy(), out.view(torch.int16).numpy(), (0,) * x.shape[1])
+    _shared(lambda first, stop, _: half_loops.rounded(first, stop, *arrays), len(x), x.shape[1])
 
 
 def _place(part: Tensor, position: Tensor | None, out: Tensor) -> tuple[Tensor, Tensor]:
