@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from aeg.core.kernels.threads import all_threads
-from aeg.core.kernels.tiles import PANEL, Tile, load, room
+from aeg.core.kernels.tiles import PANEL, Tile, load, room, scattered
 from aeg.core.operator import Operator
 from aeg.core.seeds import Seeds
 from aeg.errors import DataError
@@ -40,6 +40,10 @@ def loaded(
             stop = min(start + width, seeds.num_queries)
             keys = None if seeds.keys is None else seeds.keys[start:stop]
             keys = None if keys is None else torch.nn.functional.pad(keys, (0, width - len(keys)))
+            if seeds.dense is None:
+                entries = seeds.entries(start, stop)
+                yield start, scattered(*entries, layout.position, layout.weights, into[0]), keys
+                continue
             with all_threads():
                 part = seeds.tile(start, stop)
             for tile in load(part, layout.position, layout.weights, fast, into):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from aeg.core.kernels.base import LANES
 from aeg.core.kernels.memory import empty
-from aeg.core.kernels.threads import share
+from aeg.core.kernels.threads import all_threads, share
 
 _PARTS = 4  # parts of the rows, whatever the number of threads: sums are added in the same order
 PANEL = 4  # tiles that are taken from a wide tensor in one pass over its rows
@@ -81,6 +81,32 @@ def load(part: Tensor, position: Tensor | None, weights: Tensor | None, compiled
         if part.device.type == "cuda" or bool(wrong.any()):  # looking would wait for the device
             tile.masked_fill_(wrong, 0.0)
         yield Tile(scale_rows(tile, weights, f, compiled), z, wrong)
+
+
+def scattered(
+    column: Tensor, node: Tensor, value: Tensor, position: Tensor | None, weights: Tensor | None, into: Tensor
+) -> Tile:
+    """Return the tile of sparse seeds, the same as `load` gives of them.
+
+    Args:
+        column: int64 [entries], of the tile.
+        node: int64 [entries].
+        value: float32 [entries]; entries of the same column and node add.
+        position, weights: see `load`.
+        into: the tile's memory, float32 [nodes, width], overwritten by the next call.
+    """
+    total = torch.zeros(into.shape[1], dtype=torch.float64, device=into.device)
+    odd = total.index_put((column,), (~(value >= 0)).to(total.dtype), accumulate=True) > 0
+    total = total.index_put((column,), value.to(total.dtype), accumulate=True)  # in order, on a GPU too
+    bad = odd | ~torch.isfinite(total)
+    zero = bad | (total == 0)
+    factor = torch.where(zero, 0.0, 1.0 / torch.where(zero, 1.0, total)).to(torch.float32)
+    row = node if position is None else position[node]
+    value = torch.where(zero[column], 0.0, value if weights is None else value * weights[row])
+    with all_threads():
+        into.zero_()
+    into.index_put_((row, column), value * factor[column], accumulate=True)
+    return Tile(into, zero, bad)
 
 
 def scale_rows(x: Tensor, weights: Tensor, factor: Tensor, compiled: bool) -> Tensor:
