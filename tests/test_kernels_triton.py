@@ -32,6 +32,9 @@ CASES = (
     "a hub in pieces",
     "a hub in pieces, float64",
     "a hub in pieces, a block of rows",
+    *(f"halves, width {width}" for width in (1, 2, 17)),
+    "halves, a block of rows",
+    "halves, a hub in pieces",
     "a column has its bits at every width",
     "what needs another precision goes through torch",
     "the probe is content",
@@ -63,12 +66,14 @@ def test_every_case_is_listed(failures):
 
 def test_compiles_for_a_gpu(tmp_path):
     programs = child("triton_compile_child", tmp_path / "programs.json", "0")
-    assert len(programs) == 11
+    assert len(programs) == 16
     for name, ptx in programs.items():
         assert "bar.sync" not in ptx, f"{name}: threads of one warp wait for each other"
     for name in ("product", "affine", "step", "check"):
         assert programs[f"{name} fp32"].count("ld.global.v4.b32") >= 4, f"{name}: no loads of 16 bytes"
         assert programs[f"{name} fp64"].count("ld.global.v2.b64") >= 8, f"{name}: no loads of 16 bytes"
+        assert ".f64" not in programs[f"{name} fp16"], f"{name}: halves are added in float64"
+        assert "cvt.f32.f16" in programs[f"{name} fp16"]
         assert "fma.rn.f64" in programs[f"{name} fp64"]
         assert ".f64" not in programs[f"{name} fp32"], f"{name}: float32 is computed in float64"
     for name in ("measures fp32", "measures fp64", "added"):

@@ -59,6 +59,26 @@ def compare(matrix: Matrix, width: int, dtype: torch.dtype = torch.float32) -> N
         assert torch.allclose(mine, other, rtol=CLOSE[dtype], atol=CLOSE[dtype] * 10), (mine - other).abs().max()
 
 
+def halves(matrix: Matrix, width: int) -> None:
+    """Iterates in float16: the step of float32 from the same numbers, rounded where it is written."""
+    generator = torch.Generator().manual_seed(width)
+    rows, n = len(matrix.crow) - 1, matrix.num_nodes
+    x, before = torch.rand(n, width, generator=generator).half(), torch.rand(rows, width, generator=generator).half()
+    b = torch.rand(rows, width, generator=generator)
+    equation = Equation(torch.rand(rows, generator=generator) / 50, torch.rand(rows).double() + 0.5, b, 0.7, True)
+    kernel = choose(matrix, "triton")
+    assert kernel.halves(b) == (width > 1)
+    stepped, checked, moved = before.clone(), before.clone(), torch.full_like(b, torch.nan)
+    kernel.step(equation, x, stepped, 1.1)
+    residual = kernel.check(equation, x, checked, 1.1, moved)
+    expected, plain = before.float(), torch.empty_like(b)
+    sums = TorchKernel(matrix).check(equation, x.float(), expected, 1.1, plain)
+    assert torch.equal(stepped, checked)
+    assert torch.allclose(moved, plain, rtol=2e-6, atol=2e-5)
+    assert torch.allclose(stepped.float(), expected, rtol=2.0**-11, atol=2e-5)
+    assert torch.allclose(residual, sums, rtol=1e-5, atol=1e-5)
+
+
 def cases() -> dict[str, Callable[[], None]]:
     """Return what is asserted, by name."""
     op = sample_graph(nodes=24, edges=40)
@@ -80,6 +100,9 @@ def cases() -> dict[str, Callable[[], None]]:
     made["a hub in pieces"] = lambda: in_pieces(lambda: compare(matrix_of(hub()), 6))
     made["a hub in pieces, float64"] = lambda: in_pieces(lambda: compare(matrix_of(hub()), 6, torch.float64))
     made["a hub in pieces, a block of rows"] = lambda: in_pieces(lambda: compare(matrix_of(hub(), 0, 3), 2))
+    made |= {f"halves, width {width}": lambda width=width: halves(matrix_of(op), width) for width in (1, 2, 17)}
+    made["halves, a block of rows"] = lambda: halves(matrix_of(op, 7, 19), 5)
+    made["halves, a hub in pieces"] = lambda: in_pieces(lambda: halves(matrix_of(hub()), 6))
     made["a column has its bits at every width"] = lambda: in_pieces(same_bits)
     made["what needs another precision goes through torch"] = other_precision
     made["the probe is content"] = probe
@@ -145,6 +168,9 @@ def ppr() -> None:
     scores, info = method(op, seeds)
     exact = torch.from_numpy(method.reference(op.scipy().toarray(), seeds.double().numpy()))
     assert float((scores - exact).abs().sum(0).max()) <= 1.1e-6
+    assert bool(info.converged.all())
+    coarse, info = make("ppr", restart=0.4, tol=1e-2)(op, seeds)
+    assert float((coarse - exact).abs().sum(0).max()) <= 2e-2
     assert bool(info.converged.all())
 
 

@@ -26,14 +26,18 @@ def compiled(function: Any, kinds: dict[str, str], constants: dict[str, Any], ca
 
 
 def main(target: Path) -> None:
+    import triton.language as tl
+
     from aeg.core.kernels import triton_loops
 
     found = {}
-    for number in ("fp32", "fp64"):
-        tile = dict.fromkeys(("x", "out", "factor", "b", "previous", "omega", "moved", "own"), f"*{number}")
+    for number in ("fp16", "fp32", "fp64"):
+        sums_of = tl.float64 if number == "fp64" else tl.float32
+        tile = dict.fromkeys(("out", "factor", "b", "omega", "moved"), f"*{sums_of.name}")
+        tile |= dict.fromkeys(("x", "previous", "own"), f"*{number}")
         kinds = INDICES | tile | {"weight": "*fp32", "count": "i32", "columns": "i32", "span": "i32"}
         sums = kinds | {"weights": "*fp64", "out": "*fp64", "parts": "*fp64", "width": "i32"}
-        block = {"ROWS": 1, "COLUMNS": 128, "UNROLL": 4}
+        block = {"ROWS": 1, "COLUMNS": 128, "UNROLL": 4, "NUMBER": sums_of}
         unread = dict.fromkeys(("previous", "omega"))
         rows = triton_loops.rows_of_product
         for name, constants in {

@@ -90,7 +90,7 @@ class _Walk:
         """Return z₁ = b and z₀ = 0, kept in a precision."""
         current, previous = self._room(dtype)
         previous.zero_()
-        if dtype == torch.float16:
+        if dtype == torch.float16 and current.device.type == "cpu":
             rounded(self.equation.b, current)
         else:
             current.copy_(self.equation.b)

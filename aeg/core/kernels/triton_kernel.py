@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -54,6 +54,10 @@ class TritonKernel(Kernel):
         object.__setattr__(self, "_pieces", pieces)
         object.__setattr__(self, "_joined", joined)
 
+    def halves(self, b: Tensor) -> bool:
+        """See `Kernel.halves`."""
+        return _fits(b) and b.dtype == torch.float32 and b.shape[1] > 1
+
     def product(self, x: Tensor) -> Tensor:
         """See `Kernel.product`."""
         if not _fits(x):
@@ -70,22 +74,22 @@ class TritonKernel(Kernel):
 
     def step(self, equation: Equation, x: Tensor, previous: Tensor, omega: float) -> None:
         """See `Kernel.step`."""
-        if not _fits(x, equation.b, previous):
+        if x.dtype != torch.float16 and not _fits(x, equation.b, previous):
             return self._torch.step(equation, x, previous, omega)
-        return self._run(x, previous=previous, omega=_filled(omega, previous), **_added(equation))
+        return self._run(x, previous=previous, omega=_filled(omega, equation.b), **_added(equation))
 
     def check(self, equation: Equation, x: Tensor, previous: Tensor, omega: float, moved: Tensor) -> Tensor:
         """See `Kernel.check`."""
-        if not _fits(x, equation.b, previous, moved):
+        if x.dtype != torch.float16 and not _fits(x, equation.b, previous, moved):
             return self._torch.check(equation, x, previous, omega, moved)
-        self._run(x, out=moved, previous=previous, omega=_filled(omega, previous), **_added(equation))
+        self._run(x, out=moved, previous=previous, omega=_filled(omega, equation.b), **_added(equation))
         return _residual(moved, x[self.matrix.rows], equation.weights)
 
     def _run(self, x: Tensor, **target: Any) -> None:
         with _on(x.device):
             self._rows.launch(x, **target)
             if self._pieces is not None and self._joined is not None:
-                partial = x.new_empty(len(self._pieces.rows), x.shape[1])
+                partial = x.new_empty(len(self._pieces.rows), x.shape[1], dtype=_sums(x))
                 self._pieces.launch(x, out=partial)
                 self._joined.launch(partial, **target)
 
@@ -110,6 +114,8 @@ class _Rows:
         omega: Tensor | None = None,
     ) -> None:
         """Multiply these rows by x; see `triton_loops.rows_of_product`."""
+        import triton.language as tl
+
         from aeg.core.kernels.triton_loops import rows_of_product
 
         count, columns = len(self.rows), x.shape[1]
@@ -126,6 +132,7 @@ class _Rows:
             ROWS=rows,
             COLUMNS=wide,
             UNROLL=_UNROLL,
+            NUMBER=tl.float64 if _sums(x) == torch.float64 else tl.float32,
             **_OPTIONS,
         )
 
@@ -153,6 +160,11 @@ def _divided(m: Matrix) -> tuple[_Rows, _Rows | None, _Rows | None]:
 
 def _added(equation: Equation) -> dict[str, Tensor]:
     return {"factor": (equation.c * equation.scale).to(equation.b.dtype), "b": equation.b}
+
+
+def _sums(x: Tensor) -> torch.dtype:
+    """The precision in which rows of x are added."""
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
 def _filled(number: float, like: Tensor) -> Tensor:
@@ -232,6 +244,10 @@ def _tried(device: torch.device) -> str:
             found.append(sums.cpu())
         if not (torch.allclose(found[0], found[2], atol=1e-5) and torch.allclose(found[1], found[3], atol=1e-4)):
             return "a tiny step gave wrong numbers"
+    half, narrow = x.half(), x.half()
+    TritonKernel(matrix).step(replace(equation, b=equation.b.float(), scale=equation.scale.float()), half, narrow, 1.1)
+    if not torch.allclose(narrow.cpu().double(), found[2][1].cpu().double(), rtol=2e-3, atol=2e-3):
+        return "a tiny step in float16 gave wrong numbers"
     return ""
 
 

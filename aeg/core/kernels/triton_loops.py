@@ -33,27 +33,28 @@ def rows_of_product(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     UNROLL: tl.constexpr,
+    NUMBER: tl.constexpr,
 ):
     """Compute Σ_e weight[e] · x[col[e], :] over low[i] ≤ e < high[i] for some rows, and what is made of it.
 
     With AFFINE the sum becomes b + factor · sum. With STEP, ω (that − previous) + previous is written over `previous`;
-    with KEEP, that itself is written to `out`. A program has ROWS of the `count` listed rows and COLUMNS columns.
+    with KEEP, that itself is written to `out`. A program has ROWS of the `count` listed rows and COLUMNS columns. What
+    is not of the type NUMBER, as iterates in float16, is converted when it is read and written.
     """
-    number = x.dtype.element_ty
     at = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     listed, inside = at < count, column < columns
     first = tl.load(low + at, mask=listed, other=0)
     last = tl.load(high + at, mask=listed, other=0)
-    total = tl.zeros([ROWS, COLUMNS], number)
+    total = tl.zeros([ROWS, COLUMNS], NUMBER)
     for begin in range(0, tl.max(last - first, 0), UNROLL):
         for ahead in tl.static_range(UNROLL):
             entry = first + (begin + ahead)
             live = entry < last
             source = tl.load(col + entry, mask=live, other=0).to(tl.int64)
-            value = tl.load(weight + entry, mask=live, other=0.0).to(number)
+            value = tl.load(weight + entry, mask=live, other=0.0).to(NUMBER)
             place = x + source[:, None] * columns + column[None, :]
-            total += value[:, None] * tl.load(place, mask=live[:, None] & inside[None, :], other=0.0)
+            total += value[:, None] * tl.load(place, mask=live[:, None] & inside[None, :], other=0.0).to(NUMBER)
     row = tl.load(rows + at, mask=listed, other=0).to(tl.int64)
     place = row[:, None] * columns + column[None, :]
     mask = listed[:, None] & inside[None, :]
@@ -61,8 +62,9 @@ def rows_of_product(
         scale = tl.load(factor + row, mask=listed, other=0.0)
         total = tl.load(b + place, mask=mask, other=0.0) + scale[:, None] * total
     if STEP:
-        old = tl.load(previous + place, mask=mask, other=0.0)
-        tl.store(previous + place, tl.load(omega) * (total - old) + old, mask=mask)
+        old = tl.load(previous + place, mask=mask, other=0.0).to(NUMBER)
+        new = tl.load(omega) * (total - old) + old
+        tl.store(previous + place, new.to(previous.dtype.element_ty), mask=mask)
     if KEEP:
         tl.store(out + place, total, mask=mask)
 
