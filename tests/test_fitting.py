@@ -89,7 +89,7 @@ def test_a_tile_is_halved_and_the_run_goes_on(convert, caplog):
 
 
 def test_walks_are_drawn_by_the_query_whatever_the_tile():
-    op, seeds = sample_graph(), as_seeds(sample_seeds(sample_graph(), 21))
+    op, seeds = sample_graph().using("torch"), as_seeds(sample_seeds(sample_graph(), 21))
     keyed = replace(seeds, keys=torch.arange(21) * 7919)
     scores, info = HungryWalks(memory=Memory(2))(op, keyed, Context(seed=3, tile=8))
     assert torch.equal(scores, make("rwr")(op, keyed, Context(seed=3, tile=8))[0])

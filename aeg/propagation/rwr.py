@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,11 +12,15 @@ from torch import Tensor
 
 from aeg.config.ranges import param
 from aeg.core.kernels import compiled
-from aeg.core.kernels.threads import ALONE, Lent, share
+from aeg.core.kernels.threads import Lent
 from aeg.core.operator import Operator
+from aeg.core.seeds import Seeds
 from aeg.errors import DataError
 from aeg.propagation.base import METHODS, Context, Info, Propagation
+from aeg.propagation.by_query import Columns, each, tiles_of, turned_round
 from aeg.propagation.counter_rng import column_keys, splitmix64, uniform
+from aeg.propagation.fitting import tile_width
+from aeg.propagation.layout import check_shape
 from aeg.propagation.power_iteration import power_iterates
 
 
@@ -28,7 +33,7 @@ class RWR(Propagation):
     node), else it moves along an edge with probability proportional to its weight. The score of a node is
     visits / (W (L + 1)); its expectation is the mean of the first L + 1 iterates of eq. 7. Random numbers are
     counter-based, keyed by the run's seed and the query, so a batch equals its columns, and devices draw the same
-    walks up to the rounding of cumulative sums.
+    walks up to the rounding of cumulative sums (the compiled loops keep those of a row to 32 bits).
 
     Attributes:
         restart: ρ in (0, 1).
@@ -54,19 +59,39 @@ class RWR(Propagation):
     mass_preserving: ClassVar[bool] = True
     linear: ClassVar[bool] = False
 
+    def tiles(
+        self, op: Operator, seeds: Tensor | Seeds, context: Context | None = None, rows: int | None = None
+    ) -> Iterator[tuple[int, Tensor, Info]]:
+        """See `Propagation.tiles`."""
+        if op.sharding or not compiled(op.kernel):
+            yield from super().tiles(op, seeds, context, rows)
+            return
+        check_shape(op, seeds)
+        seeds, context = seeds.to(op.device), context or Context()
+        count = seeds.num_queries if isinstance(seeds, Seeds) else seeds.shape[1]
+
+        def solve(op: Operator, columns: Columns, to: np.ndarray, out: Tensor) -> int:
+            _walk(self, op, columns, context.seed, to, out)
+            return self.walk_length
+
+        yield from tiles_of(self.layout(op), seeds, context.tile or tile_width(op, count), rows, solve)
+
     def propagate(self, op: Operator, seeds: Tensor, context: Context) -> tuple[Tensor, Info]:
         """See `Propagation.propagate`."""
         if op.sharding:
             raise DataError(
                 "rwr: got an operator that is split over processes, expected a whole one; walks follow edges"
             )
-        columns = seeds.shape[1]
+        info = Info.exact(seeds.shape[1], self.walk_length, seeds.device)
+        if compiled(op.kernel):
+            scores = torch.zeros_like(seeds)
+            columns = turned_round(seeds, None, context.query_keys)
+            _walk(self, op, columns, context.seed, np.arange(op.num_nodes, dtype=np.int32), scores)
+            return scores, info
         keys = column_keys(seeds) if context.query_keys is None else context.query_keys
         keys = splitmix64(keys + splitmix64(torch.tensor(context.seed, device=seeds.device)))
-        count = _compiled if compiled(op.kernel) else _vectorised
-        visits = count(self, op, seeds, keys)
-        scores = visits.to(torch.float32) / (self.num_walks * (self.walk_length + 1))
-        return scores, Info.exact(columns, self.walk_length, seeds.device)
+        visits = _vectorised(self, op, seeds, keys)
+        return visits.to(torch.float32) / (self.num_walks * (self.walk_length + 1)), info
 
     def reference(self, weights: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         """See `Propagation.reference`: the mean of the first L + 1 power iterates."""
@@ -84,43 +109,61 @@ def _reach(op: Operator) -> Tensor:
     return op.memo["reach"]
 
 
-def _compiled(method: RWR, op: Operator, seeds: Tensor, keys: Tensor) -> Tensor:
-    """Visits of each node by each query's walks, queries shared among threads."""
-    from aeg.propagation.walk_loop import prepared, walks
+def _steps(op: Operator) -> np.ndarray:
+    """What a compiled walk reads to go on: shares and columns of the entries, see `walk_loop.packed`."""
+    if "steps" not in op.memo:
+        from aeg.propagation.walk_loop import WINDOW, packed
 
-    visits = torch.zeros(seeds.shape, dtype=torch.int32)
-    out, given = visits.numpy(), seeds.T.contiguous().numpy()
-    mixed = splitmix64(keys).numpy().view(np.uint64)
-    matrix = (op.crow.numpy(), op.col.numpy(), _reach(op).numpy())
-    spaces = Lent(lambda: _Space(op.num_nodes, method))
+        found = np.zeros(len(op.col) + WINDOW, dtype=np.uint64)
+        packed(op.crow.numpy(), op.col.numpy(), op.weight.numpy(), op.degree.numpy(), found)
+        op.memo["steps"] = found
+    kept: np.ndarray = op.memo["steps"]
+    return kept
 
-    def work(q: int) -> None:
+
+def _walk(method: RWR, op: Operator, columns: Columns, seed: int, to: np.ndarray, out: Tensor) -> None:
+    """Write the scores of each query to its column of `out`: those of row v of the operator to row `to[v]`."""
+    from aeg.propagation.walk_loop import BUCKETS, WINDOW, content_key, prepared, told, walks
+
+    scores, matrix = out.numpy(), (op.crow.numpy(), _steps(op))
+    spaces, salt = Lent(lambda: _Space(op.num_nodes, method)), int(splitmix64(torch.tensor(seed)))
+    own = None if columns.keys is None else columns.keys.tolist()
+    without = columns.zero.tolist()
+    whole = np.float32(method.num_walks * (method.walk_length + 1))
+
+    def work(query: int) -> None:
+        if without[query]:
+            return
+        nodes, mass = columns.seeds[query]
+        key = content_key(nodes, mass) if own is None else own[query]
         with spaces.one() as space:
-            nodes, mass, guide = space.seeds
-            seeded = prepared(given[q], nodes, mass, guide)
-            if seeded:
-                drawn = (nodes[:seeded], mass[:seeded], guide[:seeded])
-                found = walks(*matrix, *drawn, mixed[q], method.restart, method.walk_length, *space.visited)
-                touched = space.touched[:found]
-                out[touched, q] = space.counts[touched]
-                space.counts[touched] = 0
+            total, ends = space.seeds(len(nodes) + WINDOW, BUCKETS)
+            scale = prepared(mass, total, ends)
+            drawn = (nodes, total, ends, scale, key, salt, method.restart, method.walk_length)
+            found = walks(*matrix, *drawn, space.rooms, space.counts, space.touched)
+            told(space.touched[:found], space.counts, whole, to, scores, query)
 
-    share(work, seeds.shape[1], ALONE)
-    return visits
+    each(work, out.shape[1])
 
 
 class _Space:
     """The arrays that one thread walks in; the counts are zero between queries."""
 
     def __init__(self, nodes: int, method: RWR) -> None:
-        self.seeds = np.zeros(nodes, dtype=np.int32), np.zeros(nodes), np.zeros(nodes, dtype=np.int32)
         self.counts = np.zeros(nodes, dtype=np.int32)
-        self.at = np.zeros(method.num_walks, dtype=np.int64)
-        self.touched = np.zeros(min(nodes, method.num_walks * (method.walk_length + 1)), dtype=np.int32)
+        kinds = (np.int32, np.uint64, *[np.int32] * 4)
+        self.rooms = tuple(np.zeros(method.num_walks, dtype=kind) for kind in kinds)
+        self.touched = np.zeros(min(nodes, method.num_walks * (method.walk_length + 1)) + 1, dtype=np.int32)
+        self._mass, self._ends = np.zeros(0), np.zeros(0, dtype=np.int32)
 
-    @property
-    def visited(self) -> tuple[np.ndarray, ...]:
-        return self.at, self.counts, self.touched
+    def seeds(self, count: int, buckets: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return room for the cumulated mass of so many seeds, and for the guide into it."""
+        buckets = min(buckets, 1 << max(count - 1, 0).bit_length())
+        if len(self._mass) < count:
+            self._mass = np.zeros(count)
+        if len(self._ends) < buckets + 1:
+            self._ends = np.zeros(buckets + 1, dtype=np.int32)
+        return self._mass[:count], self._ends[: buckets + 1]
 
 
 def _vectorised(method: RWR, op: Operator, seeds: Tensor, keys: Tensor) -> Tensor:
