@@ -147,11 +147,11 @@ def test_ppr_with_halves_and_without(monkeypatch, op, restart, tol):
     method = make("ppr", restart=restart, tol=tol)
     scores, info = method(op, seeds)
     system = walk_system.walk_system(op, 1 - restart, tol)
-    assert system.unit(1 / restart) != 1.0
+    assert system.unit(1 / restart, 1.0) != 1.0
     monkeypatch.setattr(numba_kernel, "_converts", lambda: False)
     plain = Operator.from_csr(op.crow, op.col, op.weight)
     other, _ = method(plain, seeds)
-    assert walk_system.walk_system(plain, 1 - restart, tol).unit(1 / restart) == 1.0
+    assert walk_system.walk_system(plain, 1 - restart, tol).unit(1 / restart, 1.0) == 1.0
     assert float((scores - other).abs().sum(0).max()) <= 4 * tol
     exact = torch.from_numpy(method.reference(op.scipy().toarray(), seeds.double().numpy()))
     assert float((scores.double() - exact).abs().sum(0).max()) <= 2 * tol
@@ -164,7 +164,7 @@ def test_solutions_lie_within_halves(op):
     least = torch.where(op.isolated, torch.inf, op.degree).argsort()[:8]
     seeds[least, torch.arange(8)] = 1.0
     system = walk_system.walk_system(op, C, 1e-3)
-    unit = system.unit(1 / (1 - C))
+    unit = system.unit(1 / (1 - C), 1.0)
     equation = walk(op)
     z = solution(op, replace(equation, b=(unit * seeds / op.walk_degree.unsqueeze(1)).float()))
     assert 2.0**9 < float(z.max()) <= 2.0**14

@@ -241,8 +241,10 @@ class Propagation(Checked, ABC):
         flags = {**info.flags, "zero_seeds": tile.zero, "bad_seeds": tile.bad}
         info = replace(info, flags=flags).cut(columns)
         if ranked is None or layout.position is None:
-            scores = scores.all(compiled(layout.op.kernel)) if isinstance(scores, Scaled) else scores
-            scores = scores.clone() if shares_memory(scores, tile.seeds) else scores  # it is used again
+            if isinstance(scores, Scaled):
+                scores = scores.all(compiled(layout.op.kernel)).clone()  # its memory is used again
+            elif shares_memory(scores, tile.seeds):
+                scores = scores.clone()
             return start, scores[:rows, :columns], info
         return start, take(scores, ranked, columns, compiled(layout.op.kernel)), info
 

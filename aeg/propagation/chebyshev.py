@@ -158,6 +158,11 @@ def rate(c: float) -> float:
     return (1 - math.sqrt(1 - c * c)) / c
 
 
+def chebyshev_steps(c: float, tol: float) -> float:
+    """Return the products that a column should need, roughly."""
+    return 1.3 * math.log(min(tol, 0.5)) / math.log(rate(c))
+
+
 def _first_check(c: float, tol: float) -> int:
     """One step before 2 rateᵏ, by which k steps shrink an error at least, falls below `tol`."""
     return max(2, int(math.log(min(tol, 0.5) / 2) / math.log(rate(c))) - 1)

@@ -1,4 +1,4 @@
-"""PPR without a walk at query time: what a query's similarities contribute is linear in its embedding."""
+"""Linear methods without a walk at query time: what similarities contribute is linear in the query's embedding."""
 
 from __future__ import annotations
 
@@ -26,23 +26,25 @@ Core = Callable[[Tensor], tuple[Tensor, Info]]
 
 @dataclass(eq=False)
 class Folded:
-    """The core of PPR, K = ρ (I − (1 − ρ) Pᵀ)⁻¹, kept as the columns that queries are mixtures of.
+    """A linear map K of the seeds (for PPR its core, ρ (I − (1 − ρ) Pᵀ)⁻¹), kept as the columns that queries mix.
 
     A query has the personalisation π = (scale · Z q + offset · 1 + e) / m, with Z [atoms, d] the atoms'
     embeddings, e its sparse seeds and m the sum of the numerator. K is linear:
 
         K π = (K [Z, 1] · (scale · q, offset) + Σ_v e_v K 1_v) / m.
 
-    The first part is one dense product of the query with K [Z, 1], computed once for a graph and a restart. The
+    The first part is one dense product of the query with K [Z, 1], computed once for a graph and a method. The
     columns K 1_v of the nodes that queries seed are computed when a node is first asked for and kept sparse: of
-    each, the smallest entries are left out, as long as they sum to `tol` / 2 at most. The score is max(K π, 0) scaled
-    to sum 1 over all nodes; that sum is known without computing it: 1 − (1 − ρ) times the seeds on isolated nodes.
+    each, the smallest entries are left out, as long as they sum to `tol` / 2 at most. The score is max(K π, 0), for PPR
+    scaled to sum 1 over all nodes; that sum is known without computing it: the seeds on connected nodes and ρ times
+    those on isolated ones.
 
     Attributes:
         op: the operator.
         core: b [nodes, columns] -> (K b, info), for signed columns; the info's residual bounds the L1 error.
         rows: the first so many rows of K are kept.
-        restart: ρ.
+        kept: what K keeps of the mass of seeds on connected and on isolated nodes, where scores are to sum to 1; None:
+            they are K π as it is.
         tol: L1 error that a query should stay within. Half of it is for the entries of columns K 1_v that are left
             out; `core` should err by an eighth or less, as the errors of the columns of [Z, 1] add up.
     """
@@ -50,7 +52,7 @@ class Folded:
     op: Operator
     core: Core
     rows: int
-    restart: float
+    kept: tuple[float, float] | None
     tol: float
     _atoms: Tensor | None = None
     _dense: _Dense | None = None
@@ -91,7 +93,8 @@ class Folded:
             error = error + (mixture.abs() * dense.error).sum(1)
         bad = ~torch.isfinite(total) | (total < 0) | (zeros.index_add(0, query, (weights < 0).to(zeros.dtype)) > 0)
         zero = bad | (total == 0)
-        whole = torch.where(zero, 1.0, total - (1 - self.restart) * alone)
+        connected, isolated = (1.0, 1.0) if self.kept is None else self.kept
+        whole = torch.where(zero, 1.0, connected * (total - alone) + isolated * alone)
         scores = torch.where(zero, 0.0, scores.clamp_(min=0).mul_((1 / whole).to(torch.float32)))
         error = torch.where(zero, 0.0, error / whole)
         steps = torch.zeros(stop - start, dtype=torch.int64, device=self.op.device)

@@ -11,14 +11,20 @@ import torch
 from torch import Tensor
 
 from aeg.config.ranges import param
+from aeg.core.kernels import Equation
+from aeg.core.kernels.memory import Space
 from aeg.core.operator import Operator
-from aeg.propagation.base import METHODS, Context, Info, Propagation
+from aeg.propagation.base import METHODS, Context, Info
+from aeg.propagation.layout import Layout, walk_layout
+from aeg.propagation.linear import ENGINES, Linear
 from aeg.propagation.ppr import column_stochastic
+
+_NESTED = 50.0  # diffusion time up to which e^t leaves room in float32
 
 
 @METHODS.register("heat_kernel")
 @dataclass(frozen=True)
-class HeatKernel(Propagation):
+class HeatKernel(Linear):
     """Heat kernel: exp(−t (I − Pᵀ)) s = e^{−t} Σ_k t^k / k! (Pᵀ)^k s, isolated rows of P the identity.
 
     The series has only non-negative terms; it is cut where the Poisson tail, which bounds the L1 error, falls
@@ -27,6 +33,7 @@ class HeatKernel(Propagation):
     Attributes:
         t: diffusion time, > 0.
         tol: bound on the L1 error.
+        engine: see `Linear`.
 
     Source:
         Chung, The heat kernel as the pagerank of a graph, PNAS 104 (2007).
@@ -41,19 +48,47 @@ class HeatKernel(Propagation):
 
     t: float = param(3.0, gt=0, le=500)
     tol: float = param(1e-6, gt=0, lt=1)
+    engine: str = param("auto", choices=ENGINES)
 
     mass_preserving: ClassVar[bool] = True
 
-    def propagate(self, op: Operator, seeds: Tensor, context: Context) -> tuple[Tensor, Info]:
-        """See `Propagation.propagate`."""
-        weights = self.poisson()
-        isolated = op.isolated.unsqueeze(1)
+    def mapped(self, op: Operator, seeds: Tensor, context: Context) -> tuple[Tensor, Tensor, Info]:
+        """See `Linear.mapped`."""
+        weights, degree = self.poisson(), op.walk_degree
+        info = Info.exact(seeds.shape[1], len(weights) - 1, seeds.device)
+        if self.t > _NESTED:
+            return self._summed(op, seeds, weights), degree, info
+        # Nested: with y = D⁻¹ s, g_K = y and g_k = y + w_{k+1} / w_k D⁻¹ W g_{k+1} the score is w_0 D g_0.
+        space = context.space or Space()
+        inverse, rooms = (
+            (1 / degree).to(seeds.dtype),
+            [space.take(f"term {at}", *seeds.shape, like=seeds) for at in (0, 1)],
+        )
         term = seeds
+        for k in range(len(weights) - 2, -1, -1):
+            equation = Equation(inverse, degree, seeds, weights[k + 1] / weights[k])
+            op.kernel.affine(equation, term, rooms[k % 2])
+            term = rooms[k % 2]
+        return term, torch.where(op.isolated, 1.0, weights[0] * degree), info
+
+    def _summed(self, op: Operator, seeds: Tensor, weights: list[float]) -> Tensor:
+        """Σ_k w_k (D⁻¹ W)^k y, term by term: for weights whose ratios leave the range of float32."""
+        isolated, term = op.isolated.unsqueeze(1), seeds
+        inverse = (1 / op.walk_degree).to(seeds.dtype).unsqueeze(1)
         scores = weights[0] * seeds
         for weight in weights[1:]:
-            term = torch.where(isolated, term, op.pt(term))
+            term = torch.where(isolated, term, op.w(term) * inverse)
             scores = scores + weight * term
-        return scores, Info.exact(seeds.shape[1], len(weights) - 1, seeds.device)
+        return scores
+
+    @property
+    def steps(self) -> float:
+        """See `Linear.steps`."""
+        return float(len(self.poisson()) - 1)
+
+    def layout(self, op: Operator) -> Layout:
+        """See `Propagation.layout`: an order that suits the caches, rows over their degree."""
+        return walk_layout(op)
 
     def poisson(self) -> list[float]:
         """Return the weights e^{−t} t^k / k! for k = 0 … K, the last with the tail's mass added."""

@@ -30,6 +30,19 @@ class Layout:
     weights: Tensor | None = None
 
 
+def walk_layout(op: Operator) -> Layout:
+    """Return the layout of walks that are followed as z = D⁻¹ r: nodes in an order that suits the caches, rows over D.
+
+    An isolated node's degree counts as 1.
+    """
+    if "walk layout" not in op.memo:
+        inside = op.arranged.op
+        weights = (1 / inside.walk_degree).to(torch.float32)
+        op.memo["walk layout"] = Layout(inside, op.arranged.position, weights)
+    found: Layout = op.memo["walk layout"]
+    return found
+
+
 def loaded(
     seeds: Tensor | Seeds, width: int, layout: Layout, fast: bool, first: int
 ) -> Iterator[tuple[int, Tile, Tensor | None]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,17 +14,15 @@ from torch import Tensor
 from aeg.config.ranges import param
 from aeg.core.kernels import compiled
 from aeg.core.kernels.memory import Space
-from aeg.core.kernels.threads import compiled_threads
 from aeg.core.kernels.tiles import Scaled, column_mass
 from aeg.core.operator import Operator
 from aeg.core.seeds import Seeds
-from aeg.propagation.base import METHODS, Context, Info, Propagation
-from aeg.propagation.chebyshev import chebyshev, precision, rate
-from aeg.propagation.engines import ENGINES, choose_engine
+from aeg.propagation.base import METHODS, Context, Info
+from aeg.propagation.chebyshev import chebyshev, chebyshev_steps
+from aeg.propagation.engines import choose_engine
 from aeg.propagation.fitting import tile_width
-from aeg.propagation.folded import TILE as FOLDED_TILE
-from aeg.propagation.folded import Folded
 from aeg.propagation.layout import Layout, check_shape
+from aeg.propagation.linear import ENGINES, Linear
 from aeg.propagation.push import Push
 from aeg.propagation.ranking_rule import RankingRule
 from aeg.propagation.walk_system import WalkSystem, walk_system
@@ -33,17 +30,15 @@ from aeg.propagation.walk_system import WalkSystem, walk_system
 
 @METHODS.register("ppr")
 @dataclass(frozen=True)
-class PPR(Propagation):
+class PPR(Linear):
     """Personalised PageRank: the fixed point of r = ρ π + (1 − ρ) Pᵀ r.
 
     The linear core x = ρ (I − (1 − ρ) Pᵀ)⁻¹ π is solved by Chebyshev iteration (Pᵀ is similar to the symmetric
     S, so its spectrum is real and lies in [−1, 1]); the score is max(x, 0) scaled to sum 1, which is exactly
     "the mass of an isolated node returns to the seeds", as in igraph's PRPACK and in NetworkX.
 
-    Engines: `iterate` is the iteration above, for any seeds. `folded` keeps what queries are mixtures of
-    (`aeg.propagation.folded`) and answers without a walk; it pays where all atoms are seeded by many queries. `push`
-    walks over the neighbourhood of sparse seeds only (`aeg.propagation.push`); it pays for few queries on a large
-    graph. `auto` takes the one that should cost least for these seeds and this graph; the info says which it was.
+    Engines: those of `Linear`, and `push`, which walks over the neighbourhood of sparse seeds only
+    (`aeg.propagation.push`); it pays for few queries on a large graph.
 
     Attributes:
         restart: ρ in (0, 1), the probability of jumping back to the seeds. Eq. 7 sets 0.3; the published
@@ -73,7 +68,7 @@ class PPR(Propagation):
     restart: float = param(0.3, gt=0, lt=1)
     tol: float = param(1e-5, gt=0)
     max_iter: int = param(1000, ge=4)
-    engine: str = param("auto", choices=ENGINES)
+    engine: str = param("auto", choices=(*ENGINES, "push"))
     stop: str = param("tolerance", choices=("tolerance", "ranking"))
     epsilon: float | None = param(None, gt=0)
 
@@ -83,28 +78,23 @@ class PPR(Propagation):
         self, op: Operator, seeds: Tensor | Seeds, context: Context | None = None, rows: int | None = None
     ) -> Iterator[tuple[int, Tensor, Info]]:
         """See `Propagation.tiles`."""
-        engine = choose_engine(self.engine, op, seeds, rows, self.steps)
-        if engine == "iterate" or not isinstance(seeds, Seeds):
-            yield from super().tiles(op, seeds, context, rows)
+        if self._chosen(op, seeds, rows) == "push" and isinstance(seeds, Seeds):
+            check_shape(op, seeds)
+            tile = None if context is None else context.tile
+            push = Push(self.restart, self.epsilon, self.tol)
+            yield from push.tiles(op, seeds.to(op.device), tile or tile_width(op, 16), rows)
             return
-        check_shape(op, seeds)
-        seeds, tile = seeds.to(op.device), None if context is None else context.tile
-        if engine == "push":
-            yield from Push(self.restart, self.epsilon, self.tol).tiles(op, seeds, tile or tile_width(op, 16), rows)
-            return
-        yield from self._kept(op, op.num_nodes if rows is None else rows).tiles(seeds, tile or FOLDED_TILE)
-
-    def settled(self, op: Operator, seeds: Tensor | Seeds, rows: int | None = None) -> PPR:
-        """See `Propagation.settled`: the engine; what it keeps of the graph is computed for all queries at once."""
-        method = replace(self, engine=choose_engine(self.engine, op, seeds, rows, self.steps))
-        if method.engine == "folded" and isinstance(seeds, Seeds):
-            method._kept(op, op.num_nodes if rows is None else rows).prepare(seeds.to(op.device))
-        return method
+        yield from super().tiles(op, seeds, context, rows)
 
     @property
     def steps(self) -> float:
-        """Products that the iteration should need for one column, roughly."""
-        return 1.3 * math.log(self.tol) / math.log(rate(1 - self.restart))
+        """See `Linear.steps`."""
+        return chebyshev_steps(1 - self.restart, self.tol)
+
+    @property
+    def kept(self) -> tuple[float, float]:
+        """See `Linear.kept`: a walk from an isolated node is there at its end only if it has not moved."""
+        return 1.0, self.restart
 
     def layout(self, op: Operator) -> Layout:
         """See `Propagation.layout`."""
@@ -116,48 +106,22 @@ class PPR(Propagation):
         system, rule = self._system(op), None
         if self.stop == "ranking" and context.ranked is not None:
             rule = partial(RankingRule, context.ranked, context.rows, system)
-        unit = self._unit(system)
-        z, info = self._solve(system, system.weighed(seeds, unit * system.inverse), rule, context.space, unit)
+        z, info = self._solve(system, seeds, context.space, rule)
         mass = column_mass(z, system.degree, compiled(system.kernel))
         factor = 1 / torch.where(mass == 0, 1.0, mass)
         return Scaled(z, system.degree, factor), replace(info, engine="iterate")
 
-    def _kept(self, op: Operator, rows: int) -> Folded:
-        """The folded columns that the operator remembers."""
-        key = ("folded", self, rows)
-        if key not in op.memo:
-            op.memo[key] = self.folded(op, rows)
-        return op.memo[key]
+    def mapped(self, op: Operator, seeds: Tensor, context: Context) -> tuple[Tensor, Tensor, Info]:
+        """See `Linear.mapped`: the linear core x = ρ (I − (1 − ρ) Pᵀ)⁻¹ b, unscaled."""
+        system = self._system(op)
+        z, info = self._solve(system, seeds, context.space)
+        return z, self.restart * system.degree / self._unit(system), info
 
-    def folded(self, op: Operator, rows: int) -> Folded:
-        """Return the core's columns that queries are mixtures of, on the first `rows` nodes; nothing is solved yet."""
-        return Folded(op, partial(replace(self, tol=self.tol / 8).core, op), rows, self.restart, self.tol)
-
-    def core(self, op: Operator, columns: Tensor) -> tuple[Tensor, Info]:
-        """Return the linear core x = ρ (I − (1 − ρ) Pᵀ)⁻¹ b of signed columns b [nodes, columns], unscaled."""
-        system, space = self._system(op), Space()
-        width = tile_width(op, columns.shape[1])
-        f = space.take("right side", len(columns), width, like=columns, dtype=precision(self.tol))
-        inverse = system.inverse.to(f.dtype).unsqueeze(1)
-        settled = (self.restart * system.degree).to(f.dtype).unsqueeze(1)
-        cores, infos = [], []
-        with compiled_threads():
-            for part in columns.split(width, dim=1):
-                f.zero_()  # the last tile is padded, as compiled loops know some widths only
-                placed = (
-                    part if system.position is None else torch.empty_like(part).index_copy_(0, system.position, part)
-                )
-                f[:, : part.shape[1]] = placed
-                z, info = self._solve(system, f.mul_(inverse), space=space)
-                core = (z * settled).to(torch.float32)
-                core = core if system.position is None else core[system.position]
-                cores.append(core[:, : part.shape[1]])
-                infos.append(info.cut(part.shape[1]))
-        return torch.cat(cores, 1), Info.join(infos)
+    def _chosen(self, op: Operator, seeds: Tensor | Seeds, rows: int | None) -> str:
+        return choose_engine(self.engine, op, seeds, rows, self.steps, push=True)
 
     def _unit(self, system: WalkSystem) -> float:
-        """A unit for the solutions z of seeds that sum to 1, where ρ D z sums to 1 at most."""
-        return system.unit(1 / self.restart)
+        return system.unit(1 / self.restart, 1.0)  # ρ D z sums to 1 at most
 
     def _system(self, op: Operator) -> WalkSystem:
         return walk_system(op, 1 - self.restart, self.tol)
@@ -165,15 +129,16 @@ class PPR(Propagation):
     def _solve(
         self,
         system: WalkSystem,
-        f: Tensor,
+        seeds: Tensor,
+        space: Space | None,
         rule: Callable[[Tensor], RankingRule] | None = None,
-        space: Space | None = None,
-        unit: float = 1.0,
     ) -> tuple[Tensor, Info]:
-        """Solve (D − (1 − ρ) W) z = g for g times `unit` and the system's inverse diagonal, `f`, which is overwritten.
+        """Solve (D − (1 − ρ) W) z = unit · π for a tile of seeds π by `layout`, which is overwritten.
 
-        The core is x = ρ D z / unit; its L1 error is at most the L1 norm of the residual of g.
+        The core is x = ρ D z / unit; its L1 error is at most the L1 norm of the residual of π.
         """
+        unit = self._unit(system)
+        f = system.weighed(seeds, unit * system.inverse)
         equation = system.equation(f, torch.ones_like(system.diagonal), unit)
         stop = None if rule is None else rule(f)
         z, info = chebyshev(system.kernel, equation, self.tol, self.max_iter, 1.0, stop, space)

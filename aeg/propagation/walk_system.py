@@ -27,13 +27,17 @@ _ROUNDS = 6
 class WalkSystem:
     """(D − c W) z = f for the degrees D, 1 for isolated nodes: what PPR and label propagation solve.
 
+    For Katz D is λ_max(W) on all nodes.
+
     A set E of nodes may be eliminated exactly: nodes with at most four neighbours, no two of them adjacent (in an
     Atom-Entity Graph: most atoms, and entities mentioned once or twice), so that D_E is diagonal. For the others, K,
 
         (Δ − c Ω) z_K = f_K + c W_KE D_E⁻¹ f_E,        z_E = D_E⁻¹ (f_E + c W_EK z_K),
 
     where D_K − Δ + c Ω = c W_KK + c² W_KE D_E⁻¹ W_EK, Ω without a diagonal. Row sums of c Δ⁻¹ Ω are at most c, so
-    its spectrum lies in [−c, c] as that of c D⁻¹ W does. The residual of the whole system is zero on E, and on K it
+    its spectrum lies in [−c, c] as that of c D⁻¹ W does. (With D = λ the same holds for sums weighed by the Perron
+    vector v of W: from W v ≤ λ v follows c Ω v_K ≤ c Δ v_K, as Δ v_K − c Ω v_K is (1 − c) λ v_K and more, and Δ ≤ λ.)
+    The residual of the whole system is zero on E, and on K it
     is Δ times that of z_K, so errors are bounded as before.
 
     Attributes:
@@ -70,18 +74,19 @@ class WalkSystem:
         """1 / Δ on the kept nodes and 1 / D on the others, float64 [nodes]: what the right side is multiplied by."""
         return 1 / torch.cat([self.diagonal, self.degree[self.kept :]])
 
-    def unit(self, most: float) -> float:
+    def unit(self, most: float, power: float) -> float:
         """Return a power of two to multiply the right side with, so that iterates may be kept in float16.
 
         Solutions then lie below 2¹⁴, two octaves below what float16 holds, as iterates may lie above the solution;
         numbers down to 2⁻¹⁴ keep all their digits. It is 1 where the kernel takes no iterates in float16.
 
         Args:
-            most: bound on D |z_K|.
+            most: bound on D^power |z| for the seeds of a query, which sum to 1.
+            power: see `most`.
         """
         if self._least is None:
             return 1.0
-        return 2.0 ** math.floor(math.log2(_NARROW * self._least / most))
+        return 2.0 ** math.floor(math.log2(_NARROW * self._least**power / most))
 
     @cached_property
     def _least(self) -> float | None:
@@ -126,8 +131,8 @@ class WalkSystem:
         return self._scales[dtype]
 
 
-def walk_system(op: Operator, c: float, tol: float) -> WalkSystem:
-    """Return the system of an operator, made once for each c and precision.
+def walk_system(op: Operator, c: float, tol: float, level: float | None = None) -> WalkSystem:
+    """Return the system of an operator, made once for each c, precision and level.
 
     Where float64 is asked for, nothing is eliminated: Ω, kept in float32, is too coarse.
 
@@ -135,27 +140,33 @@ def walk_system(op: Operator, c: float, tol: float) -> WalkSystem:
         op: the operator.
         c: in (0, 1).
         tol: of the solution.
+        level: what stands for the degree of every node, at least the spectral radius of W; None: the degrees.
     """
     exact = precision(tol) == torch.float64
     plain = exact or op.num_nodes <= SMALL or not 0 < len(op.col) <= LARGE or op.sharding is not None
-    key = ("walk system", c, exact)
+    key = ("walk system", c, exact, level)
     if key not in op.memo:
-        op.memo[key] = _whole(op, c, exact) if plain else _condensed(op, c)
+        op.memo[key] = _whole(op, c, exact, level) if plain else _condensed(op, c, level)
     found: WalkSystem = op.memo[key]
     return found
 
 
-def _whole(op: Operator, c: float, exact: bool) -> WalkSystem:
+def _degrees(op: Operator, level: float | None) -> Tensor:
+    return op.walk_degree if level is None else torch.full_like(op.walk_degree, level)
+
+
+def _whole(op: Operator, c: float, exact: bool, level: float | None) -> WalkSystem:
     inside = op.arranged.op
-    return WalkSystem(c, op.arranged.position, inside.kernel, inside.walk_degree, inside.walk_degree, exact)
+    degree = _degrees(inside, level)
+    return WalkSystem(c, op.arranged.position, inside.kernel, degree, degree, exact)
 
 
-def _condensed(op: Operator, c: float) -> WalkSystem:
-    matrix, degree = op.scipy(), op.walk_degree.cpu().numpy()
+def _condensed(op: Operator, c: float, level: float | None = None) -> WalkSystem:
+    matrix, degree = op.scipy(), _degrees(op, level).cpu().numpy()
     out = independent(matrix.indptr, matrix.indices, MAX_DEGREE)
     kept, rest = np.flatnonzero(~out), np.flatnonzero(out)
     if not len(kept) or not len(rest):
-        return _whole(op, c, exact=False)
+        return _whole(op, c, False, level)
     by_rows = matrix[kept]
     across = by_rows[:, rest].tocsr()
     inner = (by_rows[:, kept] + c * (across @ diags_array(1 / degree[rest]) @ across.T)).tocsr()

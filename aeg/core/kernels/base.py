@@ -46,7 +46,7 @@ class Equation:
         scale: [n], in the dtype of `b`.
         weights: float64 [n].
         b: contiguous [n, columns], float32 or float64.
-        c: in (0, 1).
+        c: in (0, 1), or any positive number where nothing is solved, as in `Kernel.affine`.
         narrow: the numbers of z lie within what float16 holds (±65,504), so that iterates may be kept in it.
     """
 

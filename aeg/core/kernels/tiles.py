@@ -92,7 +92,8 @@ def scattered(
         column: int64 [entries], of the tile.
         node: int64 [entries].
         value: float32 [entries]; entries of the same column and node add.
-        position, weights: see `load`.
+        position: see `load`.
+        weights: see `load`.
         into: the tile's memory, float32 [nodes, width], overwritten by the next call.
     """
     total = torch.zeros(into.shape[1], dtype=torch.float64, device=into.device)
