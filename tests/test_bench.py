@@ -12,13 +12,13 @@ import torch_geometric.utils.ppr as pyg_ppr
 
 from aeg.propagation import METHODS, make
 from aeg.propagation.contract import sample_graph
-from experiments.bench import equivalents, graphs, measure, required, seeds
+from experiments.bench import equivalents, graphs, measure, methods, required, seeds
 from experiments.bench.__main__ import BENCHES, main
 from experiments.bench.contenders import SEARCH, contenders
 from experiments.bench.output import Table, shown
 from experiments.bench.peers import peers, pyg_push
-from experiments.bench.problem import Problem
-from experiments.bench.race import fastest, judged, race, times_faster
+from experiments.bench.problem import Contender, Problem, Solver
+from experiments.bench.race import Finish, fastest, judged, race, times_faster
 from experiments.bench.reference import Reference, agreement, agreement_of_rows, l1
 from experiments.bench.shapes import SHAPES, Graph, synthetic
 from experiments.bench.world import World
@@ -223,6 +223,33 @@ def test_every_bench_runs(name, tmp_path, capsys):
     expected = {"propagation": "dense", "latency": "latency", "methods": "katz"}
     if name in expected:
         assert content["measured"][expected[name]] > 0
+
+
+def test_contenders_are_left_out(tmp_path, capsys):
+    file = tmp_path / "bench.json"
+    words = ["--without", "push", "--without", "bare", "--without", "scikit"]
+    assert main(["propagation", "--quick", "--threads", "1", "--json", str(file), *words]) == 0
+    content = json.loads(file.read_text())
+    labels = {row["contender"] for table in content["tables"] for row in table["rows"] if "contender" in row}
+    assert {"igraph PRPACK", "aeg ppr, seeds given", "aeg ppr folded, Seeds to top 25"} <= labels
+    assert not any(word in label for word in ("push", "bare", "scikit") for label in labels)
+    assert content["machine"]["without"] == ["push", "bare", "scikit"]
+    assert "left out: contenders with push, bare, scikit in their label" in capsys.readouterr().out
+
+
+def test_folded_rows_count_where_their_scores_are_within_the_limit():
+    def finish(label: str, error: float | None, seconds: float) -> Finish:
+        contender = Contender(label, lambda problem: None, None, ours=True)
+        return Finish(contender, Solver(lambda queries: None), 1, measure.Timing([seconds]), None, error, 1.0, None, 0)
+
+    made = {
+        "aeg katz": finish("aeg katz", 1e-4, 3.0),
+        f"aeg katz{methods.SCORED}": finish("aeg katz folded, Seeds to scores", 5e-4, 9.0),
+        f"aeg katz{methods.RANKED}": finish("aeg katz folded, Seeds to top 25", None, 1.0),
+    }
+    assert methods.best_of(made, 1e-3) is made[f"aeg katz{methods.RANKED}"]
+    assert methods.best_of(made, 2e-4) is made["aeg katz"]
+    assert methods.best_of(made, 1e-9) is None
 
 
 def test_unknown_names_are_refused():

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from aeg.core.kernels.threads import all_threads
+from aeg.core.kernels import compiled
+from aeg.core.kernels.memory import empty
+from aeg.core.kernels.threads import all_threads, share
 from aeg.core.operator import Operator
 from aeg.core.progress import progress
 from aeg.core.seeds import Seeds
@@ -17,7 +19,7 @@ from aeg.errors import DataError
 from aeg.propagation.base import Info
 from aeg.propagation.fitting import fitted
 
-TILE = 64
+TILE = 128
 _SOLVED = 32  # columns of the core that are solved for between two looks at the progress
 _HALVINGS = 6
 
@@ -78,7 +80,8 @@ class Folded:
     def _tile(self, seeds: Seeds, start: int, stop: int) -> tuple[Tensor, Info]:
         query, nodes, weights = seeds.entries(start, stop)
         weights = weights.to(torch.float64)
-        scores, error = self._sparse.mixture(nodes, weights, query, self.rows, stop - start)
+        fast = compiled(self.op.kernel)
+        scores, error = self._sparse.mixture(nodes, weights, query, self.rows, stop - start, fast)
         zeros = torch.zeros(stop - start, dtype=torch.float64, device=self.op.device)
         total = zeros.index_put((query,), weights, accumulate=True)  # in order, on a GPU too
         alone = zeros.index_put((query,), weights * self.op.isolated[nodes], accumulate=True)
@@ -86,7 +89,7 @@ class Folded:
             d, dense = seeds.dense, self._dense
             mixture = torch.cat([d.queries[start:stop] * d.scale[start:stop, None], d.offset[start:stop, None]], 1)
             with all_threads():
-                scores.addmm_(dense.core, mixture.T)
+                scores.addmm_(mixture, dense.core.T)
             mixture = mixture.to(torch.float64)
             # Not `@`: the library's sum of a row and a vector depends on where they lie in memory.
             total, alone = total + (mixture * dense.sums).sum(1), alone + (mixture * dense.isolated).sum(1)
@@ -95,11 +98,14 @@ class Folded:
         zero = bad | (total == 0)
         connected, isolated = (1.0, 1.0) if self.kept is None else self.kept
         whole = torch.where(zero, 1.0, connected * (total - alone) + isolated * alone)
-        scores = torch.where(zero, 0.0, scores.clamp_(min=0).mul_((1 / whole).to(torch.float32)))
+        if scores.device.type == "cuda" or bool(zero.any()):  # looking would wait for the device
+            scores.masked_fill_(zero.unsqueeze(1), 0.0)
+        with all_threads():
+            scores.clamp_(min=0).mul_((1 / whole).to(torch.float32).unsqueeze(1))
         error = torch.where(zero, 0.0, error / whole)
         steps = torch.zeros(stop - start, dtype=torch.int64, device=self.op.device)
         flags = {"zero_seeds": zero, "bad_seeds": bad}
-        return scores, Info(steps, error, error <= self.tol, flags, "folded")
+        return scores.T, Info(steps, error, error <= self.tol, flags, "folded")
 
     def prepare(self, seeds: Seeds) -> None:
         """Compute whatever these seeds need and is not there yet.
@@ -167,7 +173,7 @@ class _Sparse:
     def empty(cls, op: Operator) -> _Sparse:
         whole, none = torch.int64, torch.zeros(0, dtype=torch.float64, device=op.device)
         slot = torch.full((op.num_nodes,), -1, dtype=whole, device=op.device)
-        return cls(slot, slot.new_zeros(1), slot.new_zeros(0), none.to(torch.float32), none)
+        return cls(slot, slot.new_zeros(1), slot.new_zeros(0, dtype=torch.int32), none.to(torch.float32), none)
 
     def extended(self, nodes: Tensor, core: Tensor, residual: Tensor, cut: float) -> _Sparse:
         """Return these columns and the ones of `nodes`, core [rows, nodes], their small entries left out."""
@@ -180,26 +186,58 @@ class _Sparse:
         return _Sparse(
             slot,
             torch.cat([self.ptr, self.ptr[-1] + sizes.cumsum(0)]),
-            torch.cat([self.rows, row]),
+            torch.cat([self.rows, row.to(torch.int32)]),
             torch.cat([self.values, core[row, column]]),
             torch.cat([self.error, missed + residual.to(missed.device)]),
         )
 
-    def mixture(self, nodes: Tensor, weights: Tensor, query: Tensor, rows: int, queries: int) -> tuple[Tensor, Tensor]:
-        """Return Σ_v weight_v K 1_v of each query, float32 [rows, queries], and its error, float64 [queries]."""
+    def mixture(
+        self, nodes: Tensor, weights: Tensor, query: Tensor, rows: int, queries: int, fast: bool
+    ) -> tuple[Tensor, Tensor]:
+        """Return Σ_v weight_v K 1_v of each query, float32 [queries, rows], and its error, float64 [queries].
+
+        Args:
+            nodes: seeded nodes.
+            weights: float64, of each.
+            query: the query of each, ascending.
+            rows: of the columns.
+            queries: how many there are.
+            fast: use the compiled loop (CPU).
+        """
         slot = self.slot[nodes]
+        error = torch.zeros(queries, dtype=torch.float64, device=self.values.device)
+        error = error.index_put((query,), weights * self.error[slot], accumulate=True)
+        mix = self._mixed if fast else self._added
+        return mix(slot, weights.to(torch.float32), query, rows, queries), error
+
+    def _mixed(self, slot: Tensor, weights: Tensor, query: Tensor, rows: int, queries: int) -> Tensor:
+        from aeg.propagation.mixture_loop import mixed
+
+        out = empty(queries, rows, like=self.values)
+        ends = torch.searchsorted(query, torch.arange(queries + 1)).tolist()
+        columns, kept = (self.ptr.numpy(), self.rows.numpy(), self.values.numpy()), out.numpy()
+        slots, shares = slot.numpy(), weights.numpy()
+
+        def work(at: int) -> None:
+            some = slice(ends[at], ends[at + 1])
+            kept[at] = 0
+            mixed(*columns, slots[some], shares[some], kept[at])
+
+        share(work, queries, rows * queries)
+        return out
+
+    def _added(self, slot: Tensor, weights: Tensor, query: Tensor, rows: int, queries: int) -> Tensor:
         first, sizes = self.ptr[slot], self.ptr[slot + 1] - self.ptr[slot]
         entry = torch.repeat_interleave(first - (sizes.cumsum(0) - sizes), sizes)
         entry += torch.arange(len(entry), device=entry.device)
-        values = self.values[entry] * torch.repeat_interleave(weights, sizes).to(torch.float32)
+        values = self.values[entry] * torch.repeat_interleave(weights, sizes)
         out = torch.zeros(rows * queries, device=self.values.device)
-        place = self.rows[entry] * queries + torch.repeat_interleave(query, sizes)
+        place = torch.repeat_interleave(query, sizes) * rows + self.rows[entry]
         if out.device.type == "cuda":
             out.index_put_((place,), values, accumulate=True)  # sorts, and so adds in order; `index_add_` would not
         else:
             out.index_add_(0, place, values)
-        error = torch.zeros(queries, dtype=torch.float64, device=out.device)
-        return out.view(rows, queries), error.index_put((query,), weights * self.error[slot], accumulate=True)
+        return out.view(queries, rows)
 
 
 def _edge(core: Tensor, cut: float) -> Tensor:

@@ -32,6 +32,13 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--shape", action="append", help="a graph: a data set of Table 6, medical-real, or all")
     made.add_argument("--queries", type=int, help="queries a batch (default: 1,000)")
     made.add_argument("--rounds", type=int, help="timed runs of each contender (default: 5)")
+    made.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        metavar="WORD",
+        help="leave out the contenders of propagation, latency and methods whose label contains it; may be repeated",
+    )
     made.add_argument("--no-memory", action="store_true", help="leave peak memory out, which takes a process each")
     made.add_argument("--largest", type=float, default=1e7, help="non-zeros of the largest graph of scale (1e7)")
     made.add_argument("--entities", type=int, help="rows of synonyms (default: 90,000)")
@@ -67,6 +74,7 @@ def settings_of(given: argparse.Namespace) -> Settings:
         sizes=(10**4, 10**5) if quick else tuple(size for size in SIZES if size <= largest),
         entities=given.entities or (2_000 if quick else 90_000),
         atoms=given.atoms or (1_000 if quick else 100_000),
+        without=tuple(given.without),
         device=given.device,
     )
 
@@ -103,6 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     facts = machine(given.threads) | {
         "device": given.device,
         "gpu": None if given.device == "cpu" else torch.cuda.get_device_name(given.device),
+        "without": given.without,
         "load before": load,
         "load after": os.getloadavg(),
         "seconds": time.time() - started,

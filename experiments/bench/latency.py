@@ -23,7 +23,7 @@ def bench(settings: Settings) -> Outcome:
             report(title)
             finishes = race(
                 problem_of(name, kind, 1, settings.quick, graph, settings.device),
-                [*peers(settings.quick), *contenders()],
+                settings.entered([*peers(settings.quick), *contenders()]),
                 3 * settings.rounds,
                 1,
             )

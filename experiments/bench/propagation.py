@@ -34,7 +34,7 @@ def bench(settings: Settings) -> Outcome:
             report(title)
             finishes = race(
                 problem_of(name, kind, settings.queries, settings.quick, graph, settings.device),
-                [*peers(settings.quick), *contenders()],
+                settings.entered([*peers(settings.quick), *contenders()]),
                 settings.rounds,
             )
             report(standings(title, finishes, bandwidth).text())
@@ -42,6 +42,8 @@ def bench(settings: Settings) -> Outcome:
             outcome.tables.append(standings(title, finishes, bandwidth, held))
             if name == "musique":
                 ratios(kind, finishes, outcome.measured)
+    if settings.without:
+        outcome.tables[-1].notes.append(f"left out: contenders with {', '.join(settings.without)} in their label")
     outcome.tables[-1].notes.append(f"copy bandwidth {bandwidth / 1e9:.1f} GB/s (read and written bytes)")
     return outcome
 
@@ -60,7 +62,7 @@ def ratios(kind: str, finishes: dict[str, Finish], measured: dict[str, float | N
         ratio = None if peer is None else times_faster(finishes, ours, peer)
         if ratio is not None:
             measured[key] = min(ratio, measured.get(key) or ratio)
-    if kind == "sparse":
+    if kind == "sparse" and {CHEBYSHEV, POWER} <= set(finishes):
         measured["chebyshev"] = times_faster(finishes, finishes[CHEBYSHEV], finishes[POWER])
 
 
@@ -110,7 +112,7 @@ def _medical(settings: Settings, bandwidth: float, outcome: Outcome) -> None:
     entered = [*peers(settings.quick), *contenders()]
     if settings.device == "cpu":  # the retriever of the whole way is made on the CPU
         entered.append(Contender(EMBEDDED, lambda problem: _embedded(problem, found), None, ours=True))
-    finishes = race(problem, entered, settings.rounds)
+    finishes = race(problem, settings.entered(entered), settings.rounds)
     table = standings(title, finishes, bandwidth)
     outcome.tables.append(table)
     if EMBEDDED in finishes:

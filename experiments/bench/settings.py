@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from experiments.bench.output import Table
+
+if TYPE_CHECKING:
+    from experiments.bench.problem import Contender
 
 
 @dataclass(frozen=True)
@@ -21,6 +26,7 @@ class Settings:
         sizes: non-zeros of the graphs of `scale`.
         entities: rows of `synonyms`.
         atoms: atoms of `build`.
+        without: contenders whose label contains one of these are left out.
         device: where our own contenders of `propagation`, `latency` and `methods` compute; peers stay on the CPU.
     """
 
@@ -32,7 +38,18 @@ class Settings:
     sizes: tuple[int, ...] = (10**5, 10**6, 10**7)
     entities: int = 90_000
     atoms: int = 100_000
+    without: tuple[str, ...] = ()
     device: str = "cpu"
+
+    def entered(self, contenders: Sequence[Contender]) -> list[Contender]:
+        """Return the contenders that are not left out.
+
+        Example:
+            >>> from experiments.bench.contenders import contenders
+            >>> {"push" in one.label for one in Settings(without=("push",)).entered(contenders())}
+            {False}
+        """
+        return [one for one in contenders if not any(word in one.label for word in self.without)]
 
 
 @dataclass
