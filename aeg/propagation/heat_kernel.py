@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from scipy.special import gammainc
 from torch import Tensor
 
 from aeg.config.ranges import param
@@ -27,8 +28,9 @@ _NESTED = 50.0  # diffusion time up to which e^t leaves room in float32
 class HeatKernel(Linear):
     """Heat kernel: exp(−t (I − Pᵀ)) s = e^{−t} Σ_k t^k / k! (Pᵀ)^k s, isolated rows of P the identity.
 
-    The series has only non-negative terms; it is cut where the Poisson tail, which bounds the L1 error, falls
-    below `tol`, and the remaining mass is given to the last term, so that a column sums to 1.
+    The series has only non-negative terms; it is cut where twice the Poisson tail falls below `tol`, and the tail's
+    mass is given to the last term: a column then sums to 1 and errs in L1 by twice the tail at most. (Folded, columns
+    are kept to `tol`, and sum to 1 only to that.)
 
     Attributes:
         t: diffusion time, > 0.
@@ -56,6 +58,7 @@ class HeatKernel(Linear):
         """See `Linear.mapped`."""
         weights, degree = self.poisson(), op.walk_degree
         info = Info.exact(seeds.shape[1], len(weights) - 1, seeds.device)
+        info.residual.fill_(2 * self._tail(len(weights)))
         if self.t > _NESTED:
             return self._summed(op, seeds, weights), degree, info
         # Nested: with y = D⁻¹ s, g_K = y and g_k = y + w_{k+1} / w_k D⁻¹ W g_{k+1} the score is w_0 D g_0.
@@ -92,14 +95,16 @@ class HeatKernel(Linear):
 
     def poisson(self) -> list[float]:
         """Return the weights e^{−t} t^k / k! for k = 0 … K, the last with the tail's mass added."""
-        weights: list[float] = []
-        left = 1.0
-        while left > self.tol or len(weights) <= self.t:
-            k = len(weights)
-            weights.append(math.exp(k * math.log(self.t) - self.t - math.lgamma(k + 1)))
-            left = 1.0 - math.fsum(weights)
-        weights[-1] += max(left, 0.0)
+        terms = int(self.t) + 1
+        while 2 * self._tail(terms) > self.tol:
+            terms += 1
+        weights = [math.exp(k * math.log(self.t) - self.t - math.lgamma(k + 1)) for k in range(terms)]
+        weights[-1] += self._tail(terms)
         return weights
+
+    def _tail(self, terms: int) -> float:
+        """The mass beyond so many terms: the regularised incomplete gamma function."""
+        return float(gammainc(terms, self.t))
 
     def reference(self, weights: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         """See `Propagation.reference`: a dense matrix exponential."""

@@ -35,10 +35,12 @@ class WalkSystem:
         (Δ − c Ω) z_K = f_K + c W_KE D_E⁻¹ f_E,        z_E = D_E⁻¹ (f_E + c W_EK z_K),
 
     where D_K − Δ + c Ω = c W_KK + c² W_KE D_E⁻¹ W_EK, Ω without a diagonal. Row sums of c Δ⁻¹ Ω are at most c, so
-    its spectrum lies in [−c, c] as that of c D⁻¹ W does. (With D = λ the same holds for sums weighed by the Perron
-    vector v of W: from W v ≤ λ v follows c Ω v_K ≤ c Δ v_K, as Δ v_K − c Ω v_K is (1 − c) λ v_K and more, and Δ ≤ λ.)
-    The residual of the whole system is zero on E, and on K it
-    is Δ times that of z_K, so errors are bounded as before.
+    its spectrum lies in [−c, c] as that of c D⁻¹ W does. The residual of the whole system is zero on E, and on K it is
+    Δ times that of z_K, so errors are bounded as before.
+
+    With D = λ the same holds for sums weighed by a vector v > 0, each component's own Perron vector: W v ≤ λ v, and so
+    Δ v_K − c Ω v_K = (λ v − c W v)_K + c W_KE λ⁻¹ (λ v − c W v)_E ≥ (1 − c) λ v_K ≥ (1 − c) Δ v_K, as Δ ≤ λ. Δ is
+    positive, being at least λ (1 − c²): a row of W has a norm of λ at most.
 
     Attributes:
         c: in (0, 1).
