@@ -151,9 +151,9 @@ def test_the_engine_is_chosen_by_all_questions(built, encoder, monkeypatch):
     asked = []
     real = ppr.choose_engine
 
-    def choose(engine, op, seeds, rows, steps):
+    def choose(engine, op, seeds, rows, steps, push):
         asked.append((engine, seeds.num_queries))
-        return real(engine, op, seeds, rows, steps)
+        return real(engine, op, seeds, rows, steps, push=push)
 
     monkeypatch.setattr(ppr, "choose_engine", choose)
     retriever, seeding = made(built, encoder, "propagation=[{name: ppr, tol: 1.0e-4}]")

@@ -13,6 +13,7 @@ _GROUPS = 4  # groups of rows for each entry wanted
 _STRIPE = 64
 _COLUMNS = 64  # columns looked at together
 _CELLS = 1 << 22  # entries sorted together
+_NEAR, _INSIDE = np.float32(1 - 2.0**-9), np.float32(1 - 2.0**-10)  # of a threshold: what is looked at for ties
 _LEAST = np.nextafter(np.float32(0), np.float32(1))
 
 _LOW = (1 << 32) - 1
@@ -74,7 +75,7 @@ def _chosen(table: np.ndarray, k: int, tie: float) -> tuple[np.ndarray, np.ndarr
     keys, column = _at_least(table, least)
     chain = 2 * tie * np.bincount(column, minlength=len(least))  # longest way that ties can go, relative
     unsure = np.flatnonzero((least > _LEAST) & (kth - least <= chain * kth))
-    lowered = [_closed(table[:, at], least[at], tie) for at in unsure]
+    lowered = _closed(table[:, unsure], least[unsure], tie) if len(unsure) else least[unsure]
     if np.array_equal(lowered, least[unsure]):
         return keys, column
     least[unsure] = lowered
@@ -104,14 +105,20 @@ def _at_least(table: np.ndarray, least: np.ndarray) -> tuple[np.ndarray, np.ndar
     return row - (table.ravel()[flat].view(np.int32).astype(np.int64) << 32), column
 
 
-def _closed(entries: np.ndarray, least: np.float32, tie: float) -> np.float32:
-    """Return the threshold lowered along the chain of entries that tie with it."""
+def _closed(table: np.ndarray, least: np.ndarray, tie: float) -> np.ndarray:
+    """Return the threshold of each column lowered along the chain of entries that tie with it."""
     while True:
-        below = entries[entries < least]
-        below = below[(below > 0) & (least - below <= tie * least)]
-        if not len(below):
-            return least
-        least = below.min()
+        row, column = ((table < least) & (table >= least * _NEAR) & (table > 0)).nonzero()
+        near, lowered = table[row, column], least.copy()
+        while True:
+            limit = lowered[column]
+            tied = (near < limit) & (limit - near <= tie * limit)
+            if not tied.any():
+                break
+            np.minimum.at(lowered, column[tied], near[tied])
+        if (lowered >= least * _INSIDE).all():
+            return lowered
+        least = lowered  # a chain that leaves what was looked at goes on
 
 
 def _by_column(column: np.ndarray, columns: int) -> np.ndarray:
