@@ -39,3 +39,14 @@ def _one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
+
+
+@pytest.fixture(params=["as a small graph", "as a large graph"])
+def graph_size(request, monkeypatch) -> None:
+    """What is done on large graphs only (nodes in another order, low degrees eliminated) is done on these as well."""
+    from aeg.core import order
+    from aeg.propagation import walk_system
+
+    if request.param == "as a large graph":
+        monkeypatch.setattr(order, "SMALL", 4)
+        monkeypatch.setattr(walk_system, "SMALL", 4)

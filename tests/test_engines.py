@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from aeg.core import order
 from aeg.core.operator import Operator
 from aeg.core.seeds import DenseSeeds, Seeds
 from aeg.errors import DataError
@@ -23,18 +22,11 @@ from aeg.propagation.ppr import PPR
 from aeg.propagation.push import suits
 from aeg.propagation.ranking_rule import RankingRule
 
+pytestmark = pytest.mark.usefixtures("graph_size")
 ATOMS = 80
 ENGINES = ("iterate", "folded", "push")
 KERNELS = ("torch", "numba")
 ROUNDING = 2e-7
-
-
-@pytest.fixture(params=["as a small graph", "as a large graph"], autouse=True)
-def _size(request, monkeypatch) -> None:
-    """What is done on large graphs only (nodes in another order, low degrees eliminated) is done on these as well."""
-    if request.param == "as a large graph":
-        monkeypatch.setattr(order, "SMALL", 4)
-        monkeypatch.setattr(walk_system, "SMALL", 4)
 
 
 def graph() -> Operator:

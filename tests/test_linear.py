@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from aeg import Operator, Seeds
-from aeg.core import order
-from aeg.propagation import METHODS, Context, engines, make, search, walk_system
+from aeg.propagation import METHODS, Context, engines, make, search
 from aeg.propagation.base import Info
 from aeg.propagation.contract import outcomes, sample_graph, sample_seeds
 from aeg.propagation.linear import Linear
@@ -23,15 +22,9 @@ LINEAR = sorted(
     for name in METHODS
     if issubclass(METHODS.get(name), Linear) and METHODS.get(name).__module__.startswith("aeg.")
 )  # other tests register variants of PPR
+pytestmark = pytest.mark.usefixtures("graph_size")
 KERNELS = ("torch", "numba")
 ROUNDING = 1e-6
-
-
-@pytest.fixture(params=["as a small graph", "as a large graph"], autouse=True)
-def _size(request, monkeypatch) -> None:
-    if request.param == "as a large graph":
-        monkeypatch.setattr(order, "SMALL", 4)
-        monkeypatch.setattr(walk_system, "SMALL", 4)
 
 
 def graph(nodes: int = 200) -> Operator:

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from aeg.core.kernels.threads import ALONE, all_threads, compiled_threads, share
-from aeg.core.kernels.tiles import PANEL
+from aeg.core.kernels.threads import ALONE, all_threads, compiled_threads, share, share_rows
+from aeg.core.kernels.tiles import PANEL, scaling
 from aeg.core.operator import Operator
 from aeg.core.seeds import Seeds
 from aeg.propagation.base import Info
@@ -112,11 +112,11 @@ def turned_round(part: Tensor, position: Tensor | None, keys: Tensor | None) -> 
     source, queries = part.numpy(), part.shape[1]
     place = (torch.arange(len(part)) if position is None else position).numpy()
     found = np.empty(len(part), dtype=np.int32)
-    _shared(lambda first, stop: live_rows(first, stop, source, place, found), len(part), source.size)
+    share_rows(lambda first, stop, _: live_rows(first, stop, source, place, found), len(part), _PARTS, source.size)
     nodes = np.flatnonzero(found).astype(np.int32)
     rows = found[nodes] - 1
     mass = np.empty((queries, len(nodes)), dtype=np.float32)
-    _shared(lambda first, stop: turned(first, stop, source, rows, mass), len(nodes), mass.size)
+    share_rows(lambda first, stop, _: turned(first, stop, source, rows, mass), len(nodes), _PARTS, mass.size)
     said = np.zeros((queries, 2), dtype=np.bool_)
 
     def scale(query: int) -> None:
@@ -125,12 +125,6 @@ def turned_round(part: Tensor, position: Tensor | None, keys: Tensor | None) -> 
     share(scale, queries, mass.size)
     zero, bad = torch.from_numpy(said).unbind(1)
     return Columns([(nodes, mass[query]) for query in range(queries)], keys, zero, bad)
-
-
-def _shared(work: Callable[[int, int], None], rows: int, size: int) -> None:
-    """Call `work(first, stop)` for parts of the rows."""
-    at = [rows * part // _PARTS for part in range(_PARTS + 1)]
-    share(lambda part: work(at[part], at[part + 1]), _PARTS, size)
 
 
 def gathered(seeds: Seeds, start: int, stop: int, position: Tensor | None) -> Columns:
@@ -154,9 +148,7 @@ def gathered(seeds: Seeds, start: int, stop: int, position: Tensor | None) -> Co
     query = torch.div(distinct, max(seeds.num_nodes, 1), rounding_mode="floor")
     total = torch.zeros(stop - start, dtype=torch.float64).index_put_((query,), added.double(), accumulate=True)
     negative = torch.zeros(stop - start).index_put_((query,), (added < 0).float(), accumulate=True) > 0
-    bad = ~torch.isfinite(total) | negative
-    zero = bad | (total == 0)
-    factor = torch.where(zero, 0.0, 1.0 / torch.where(zero, 1.0, total)).to(torch.float32)
+    zero, bad, factor = scaling(total, negative)
     kept = ~zero[query] & (added > 0)
     ptr = torch.searchsorted(query[kept], torch.arange(stop - start + 1)).tolist()
     nodes = (distinct - query * seeds.num_nodes)[kept].to(torch.int32)

@@ -13,7 +13,7 @@ from torch import Tensor
 from aeg.config.ranges import param
 from aeg.core.kernels import compiled
 from aeg.core.kernels.memory import Space
-from aeg.core.kernels.threads import Lent, bounds, share
+from aeg.core.kernels.threads import Lent, bounds, share, share_rows
 from aeg.core.operator import Operator
 from aeg.core.seeds import Seeds
 from aeg.propagation.base import METHODS, Context, Info, Propagation
@@ -110,19 +110,23 @@ def _search(method: WeightedBFS, op: Operator, tile: Tensor, space: Space) -> Te
     """Return the scores of a tile, written over its seeds: queries with few seeds one by one, the others together."""
     from aeg.propagation.bfs_loop import few, picked, plenty
 
-    seeds, at = tile.numpy(), [len(tile) * part // _PARTS for part in range(_PARTS + 1)]
+    seeds = tile.numpy()
     if plenty(seeds, FEW):
         _together(method, op, tile, np.ones(seeds.shape[1], dtype=np.bool_), space)
         return tile
     counts = np.zeros((_PARTS, seeds.shape[1]), dtype=np.int64)
-    share(lambda part: few(at[part], at[part + 1], seeds, counts[part]), _PARTS, seeds.size)
+    share_rows(lambda first, stop, part: few(first, stop, seeds, counts[part]), len(seeds), _PARTS, seeds.size)
     number = counts.sum(0)
     alone = (number > 0) & (number <= FEW)
     ends = np.cumsum(np.where(alone, number, 0))
     place = np.cumsum(counts, axis=0) - counts + (ends - number)  # where the seeds of each part begin
     nodes, mass = np.zeros(ends[-1], dtype=np.int32), np.zeros(ends[-1], dtype=np.float32)
     if alone.any():
-        share(lambda part: picked(at[part], at[part + 1], seeds, alone, place[part], nodes, mass), _PARTS, seeds.size)
+
+        def pick(first: int, stop: int, part: int) -> None:
+            picked(first, stop, seeds, alone, place[part], nodes, mass)
+
+        share_rows(pick, len(seeds), _PARTS, seeds.size)
     if (number > FEW).any():
         _together(method, op, tile, number > FEW, space)
 

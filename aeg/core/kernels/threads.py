@@ -73,6 +73,12 @@ def share(work: Callable[[int], None], parts: int, size: int) -> None:
             future.result()
 
 
+def share_rows(work: Callable[[int, int, int], None], rows: int, parts: int, size: int) -> None:
+    """Call `work(first, stop, part)` for equal parts of the rows, as `share` does; `size` as there."""
+    at = [rows * part // parts for part in range(parts + 1)]
+    share(lambda part: work(at[part], at[part + 1], part), parts, size)
+
+
 class Lent(Generic[T]):
     """Things that one thread at a time works with, such as large arrays; made where all that there are is lent.
 

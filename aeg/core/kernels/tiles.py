@@ -10,7 +10,7 @@ from torch import Tensor
 
 from aeg.core.kernels.base import LANES
 from aeg.core.kernels.memory import empty
-from aeg.core.kernels.threads import all_threads, share
+from aeg.core.kernels.threads import all_threads, share_rows
 
 _PARTS = 4  # parts of the rows, whatever the number of threads: sums are added in the same order
 PANEL = 4  # tiles that are taken from a wide tensor in one pass over its rows
@@ -73,14 +73,24 @@ def load(part: Tensor, position: Tensor | None, weights: Tensor | None, compiled
     if part.shape[1] < len(tiles) * width:
         tiles[-1].zero_()
     total, least = (_place if compiled and width in LANES else _placed)(part, position, tiles)
-    bad = ~torch.isfinite(total) | (least < 0)
-    zero = bad | (total == 0)
-    factor = torch.where(zero, 0.0, 1.0 / torch.where(zero, 1.0, total)).to(torch.float32)
+    zero, bad, factor = scaling(total, least < 0)
     weights = torch.ones(len(part), dtype=torch.float32, device=part.device) if weights is None else weights
     for tile, z, wrong, f in zip(tiles, zero, bad, factor, strict=True):
         if part.device.type == "cuda" or bool(wrong.any()):  # looking would wait for the device
             tile.masked_fill_(wrong, 0.0)
         yield Tile(scale_rows(tile, weights, f, compiled), z, wrong)
+
+
+def scaling(total: Tensor, wrong: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what scales columns to sum 1: which have no mass, which are bad, and the factors, float32; 0 for both.
+
+    Args:
+        total: float64 [columns], the sums.
+        wrong: bool [columns], columns with a negative number.
+    """
+    bad = ~torch.isfinite(total) | wrong
+    zero = bad | (total == 0)
+    return zero, bad, torch.where(zero, 0.0, 1.0 / torch.where(zero, 1.0, total)).to(torch.float32)
 
 
 def scattered(
@@ -99,9 +109,7 @@ def scattered(
     total = torch.zeros(into.shape[1], dtype=torch.float64, device=into.device)
     odd = total.index_put((column,), (~(value >= 0)).to(total.dtype), accumulate=True) > 0
     total = total.index_put((column,), value.to(total.dtype), accumulate=True)  # in order, on a GPU too
-    bad = odd | ~torch.isfinite(total)
-    zero = bad | (total == 0)
-    factor = torch.where(zero, 0.0, 1.0 / torch.where(zero, 1.0, total)).to(torch.float32)
+    zero, bad, factor = scaling(total, odd)
     row = node if position is None else position[node]
     value = torch.where(zero[column], 0.0, value if weights is None else value * weights[row])
     with all_threads():
@@ -184,5 +192,4 @@ def _placed(part: Tensor, position: Tensor | None, out: Tensor) -> tuple[Tensor,
 
 def _shared(work: Callable[[int, int, int], None], rows: int, columns: int) -> None:
     """Call `work(first, stop, part)` for the same parts of the rows, whatever the number of threads."""
-    at = [rows * part // _PARTS for part in range(_PARTS + 1)]
-    share(lambda part: work(at[part], at[part + 1], part), _PARTS, rows * columns)
+    share_rows(work, rows, _PARTS, rows * columns)
