@@ -56,7 +56,7 @@ class Katz(Linear):
             return torch.zeros_like(seeds), ones, Info.exact(seeds.shape[1], 0, seeds.device)
         system = self._system(op)
         unit, weights = self._unit(system), self._weights(system)
-        f = system.weighed(seeds, weights)
+        f = system.weighed(seeds, lambda: weights)
         given = (context.space or Space()).take("given", *f.shape, like=f)
         with all_threads():
             torch.mul(f, (unit / weights).to(f.dtype).unsqueeze(1), out=given)

@@ -47,7 +47,7 @@ class LabelPropagation(Linear):
         """See `Linear.mapped`."""
         # Solved for z = D^{-1/2} F, with degree 1 for an isolated node: (D − γ W) z = (1 − γ) D^{1/2} Y.
         system = self._system(op)
-        root, f, unit = system.degree.sqrt(), system.weighed(seeds, self._weights(system)), self._unit(system)
+        root, f, unit = system.degree.sqrt(), system.weighed(seeds, lambda: self._weights(system)), self._unit(system)
         equation = system.equation(f, 1 / root[: system.kept], unit)
         bound = 1 / (1 - self.gamma)
         z, info = chebyshev(system.kernel, equation, self.tol, self.max_iter, bound, space=context.space)

@@ -138,7 +138,7 @@ class PPR(Linear):
         The core is x = ρ D z / unit; its L1 error is at most the L1 norm of the residual of π.
         """
         unit = self._unit(system)
-        f = system.weighed(seeds, unit * system.inverse)
+        f = system.weighed(seeds, lambda: unit * system.inverse)
         equation = system.equation(f, torch.ones_like(system.diagonal), unit)
         stop = None if rule is None else rule(f)
         z, info = chebyshev(system.kernel, equation, self.tol, self.max_iter, 1.0, stop, space)

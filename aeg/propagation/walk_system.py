@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -102,9 +103,12 @@ class WalkSystem:
         """Return the tiles to ask for, where the right side is `weights` [nodes] / `inverse` times the seeds."""
         return Layout(op, self.position, None if self.exact else weights.to(torch.float32))
 
-    def weighed(self, seeds: Tensor, weights: Tensor) -> Tensor:
-        """Return `weights` times the seeds of a tile by `layout`, in the precision of the iteration."""
-        return seeds.to(torch.float64).mul_(weights.unsqueeze(1)) if self.exact else seeds
+    def weighed(self, seeds: Tensor, weights: Callable[[], Tensor]) -> Tensor:
+        """Return `weights` times the seeds of a tile by `layout`, in the precision of the iteration.
+
+        The weights are asked for where the tile is not weighed already.
+        """
+        return seeds.to(torch.float64).mul_(weights().unsqueeze(1)) if self.exact else seeds
 
     def equation(self, f: Tensor, weights: Tensor, unit: float = 1.0) -> Equation:
         """Return the equation for z_K; the first rows of `f` are overwritten by its right side.
